@@ -1,0 +1,69 @@
+"""The exceptions that the library raises on purpose, one family under `ParquetBloomError`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ParquetBloomError(Exception):
+    """Root of every error that this library raises on purpose."""
+
+
+class CorruptFileError(ParquetBloomError, ValueError):
+    """The bytes are not what the Parquet format says they must be.
+
+    `path` names the file and `offset` the byte position in it, where they are known.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
+        self.message, self.path, self.offset = message, path, offset
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        at = f" (at byte {self.offset:,})" if self.offset is not None else ""
+        return f"{self.path}: {self.message}{at}" if self.path else f"{self.message}{at}"
+
+
+class NotParquetError(CorruptFileError):
+    """The file does not end in a Parquet footer."""
+
+
+class UnsupportedError(ParquetBloomError, NotImplementedError):
+    """The request is understood and refused, because it cannot be done right."""
+
+
+class ColumnNotFoundError(ParquetBloomError, LookupError):
+    """No leaf column has this path; the message names the closest ones."""
+
+    def __init__(self, name: str, candidates: Iterable[str], *, where: str = "the file") -> None:
+        self.name = name
+        names = list(candidates)
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"columns: {_some(names)}"
+        super().__init__(f"{where} has no leaf column {name!r}; {hint}")
+
+
+class LiteralError(ParquetBloomError, ValueError):
+    """A literal has a type that the column cannot be compared with."""
+
+
+class PredicateError(ParquetBloomError, ValueError):
+    """A condition cannot be parsed; `position` is the offending character's index where it is known."""
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        self.position = position
+        super().__init__(message)
+
+
+class FilterExistsError(ParquetBloomError, ValueError):
+    """Something that a write would have to replace is there already."""
+
+
+class ConcurrentChangeError(ParquetBloomError, OSError):
+    """The file changed, or another writer holds it, between reading it and writing it."""
+
+
+def _some(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,42 @@
+"""Decodes thrift compact structs from bytes with the accelerated protocol. Never does I/O."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from thrift.protocol.TCompactProtocol import TCompactProtocol, TCompactProtocolAccelerated
+from thrift.transport.TTransport import TMemoryBuffer
+
+from parquet_bloom.errors import CorruptFileError
+
+_Struct = TypeVar("_Struct")
+
+
+def decode(cls: type[_Struct], data: bytes, offset: int = 0) -> tuple[_Struct, int]:
+    """Return the struct that starts at `offset` of `data`, and the number of bytes it takes.
+
+    Strings and containers are bounded by `len(data)`, depth by the runtime's own limit, so hostile bytes
+    cost no more than their size. Raises `CorruptFileError` for anything that does not decode.
+    """
+    if offset:
+        data = data[offset:]
+    buffer = TMemoryBuffer(data)
+    protocol = TCompactProtocolAccelerated(
+        buffer, fallback=False, string_length_limit=len(data), container_length_limit=len(data)
+    )
+    struct: Any = cls()
+    try:
+        struct.read(protocol)
+    except Exception as error:  # the runtime raises EOFError, TypeError, OverflowError, its own, ...
+        raise CorruptFileError(
+            f"these bytes are no {cls.__name__} ({type(error).__name__}: {error})", offset=offset
+        ) from error
+    return struct, buffer._buffer.tell()
+
+
+def encode(struct: Any) -> bytes:
+    """Return a struct's compact encoding. For structs of our own making; never for a file's footer."""
+    buffer = TMemoryBuffer()
+    struct.write(TCompactProtocol(buffer))
+    value: bytes = buffer.getvalue()
+    return value
