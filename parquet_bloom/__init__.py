@@ -1,0 +1,83 @@
+"""See, add, verify and use bloom filters in Parquet files, without re-encoding them.
+
+Importing the package is quick: a verb's module, and what it needs, is imported when the verb is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parquet_bloom.demonstration import demo
+    from parquet_bloom.errors import (
+        ColumnNotFoundError,
+        ConcurrentChangeError,
+        CorruptFileError,
+        FilterExistsError,
+        LiteralError,
+        NotParquetError,
+        ParquetBloomError,
+        PredicateError,
+        UnsupportedError,
+    )
+    from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH, inspect, probe
+    from parquet_bloom.sbbf import SplitBlockBloomFilter
+    from parquet_bloom.verification import verify
+    from parquet_bloom.writer import add, drop
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CANNOT_MATCH": "reader",
+    "ColumnNotFoundError": "errors",
+    "ConcurrentChangeError": "errors",
+    "CorruptFileError": "errors",
+    "FilterExistsError": "errors",
+    "LiteralError": "errors",
+    "MIGHT_MATCH": "reader",
+    "NotParquetError": "errors",
+    "ParquetBloomError": "errors",
+    "PredicateError": "errors",
+    "SplitBlockBloomFilter": "sbbf",
+    "UnsupportedError": "errors",
+    "add": "writer",
+    "demo": "demonstration",
+    "drop": "writer",
+    "inspect": "reader",
+    "probe": "reader",
+    "verify": "verification",
+}
+
+__all__ = [
+    "CANNOT_MATCH",
+    "MIGHT_MATCH",
+    "ColumnNotFoundError",
+    "ConcurrentChangeError",
+    "CorruptFileError",
+    "FilterExistsError",
+    "LiteralError",
+    "NotParquetError",
+    "ParquetBloomError",
+    "PredicateError",
+    "SplitBlockBloomFilter",
+    "UnsupportedError",
+    "add",
+    "demo",
+    "drop",
+    "inspect",
+    "probe",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

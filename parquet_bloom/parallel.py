@@ -1,0 +1,68 @@
+"""Threads for work that lets go of the interpreter lock, and a count of what is done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is in all."""
+
+
+def share_threads(jobs: int | None, num_files: int) -> tuple[int, int]:
+    """Return how many files, and how many column chunks of each, are worked on at once."""
+    jobs = jobs or _processors()
+    return (jobs, 1) if num_files >= 2 * jobs else (1, jobs)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_in_order(
+    function: Callable[[_T], _R], items: Iterable[_T], threads: int, stop: threading.Event
+) -> Iterator[_R]:
+    """Yield `function(item)` in order, a few items ahead on a thread pool; an error stops what is under way."""
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[_R]] = deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(function, item))
+                if len(ahead) > threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+@contextlib.contextmanager
+def background(call: Callable[[], None]) -> Iterator[Future[None]]:
+    """Run a call on a thread of its own; leaving the block waits for it."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(call)
+
+
+class Ticker:
+    """Counts what is done, from any thread, and tells the caller's progress."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        """Count one more."""
+        if self._progress:
+            with self._lock:
+                self._done += 1
+                self._progress(self._done, self._total)

@@ -1,0 +1,216 @@
+"""The full proof, from the data: `verify` decodes the columns that have filters and asks each filter for each value.
+
+A filter is wrong only if it lacks a value that is there. More bits than the values need are allowed: engines and
+`add` insert companions of zeros and NaN on purpose, and a dictionary may hold values that no row uses.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parquet_bloom.columns import ColumnChunks
+from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError
+from parquet_bloom.footer import Footer, Plan, read_footer
+from parquet_bloom.parallel import Progress, Ticker, map_in_order, share_threads
+from parquet_bloom.reader import StoredFilter, describe_error, read_filters
+from parquet_bloom.results import Record, Table
+from parquet_bloom.schema import find_leaf, parse_path
+from parquet_bloom.storage import PathLike, Source, StorageOptions, drive, find, run
+from parquet_bloom.values import format_value, hash_array, hash_plain, mistaken_encodings, plain_value, unbuildable
+
+OK, FALSE_NEGATIVE, DAMAGED = "ok", "false negative", "damaged"
+"""The verdicts: every value is found; some value is not, so queries can lose rows; the filter cannot be used."""
+
+_EXAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFilter(Record):
+    """The verdict on one filter.
+
+    `num_values` counts the values that were asked for, `num_missing` those that the filter lacks; `example` is one of
+    them and `cause` the best guess at why, where there is one.
+    """
+
+    path: str
+    row_group: int
+    column: str
+    type: str
+    verdict: str
+    num_values: int = 0
+    num_missing: int = 0
+    example: str | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFile(Record):
+    """One file: the verdicts on its filters, or the error that it gave."""
+
+    path: str
+    created_by: str = ""
+    filters: tuple[VerifiedFilter, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification(Table):
+    """What `verify` found; its rows are the filters."""
+
+    files: tuple[VerifiedFile, ...]
+
+    @property
+    def rows(self) -> tuple[VerifiedFilter, ...]:
+        """The verdict on every filter of every file."""
+        return tuple(f for file in self.files for f in file.filters)
+
+    @property
+    def findings(self) -> tuple[VerifiedFilter, ...]:
+        """The filters that are not ok."""
+        return tuple(row for row in self.rows if row.verdict != OK)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a file or a filter could not be checked."""
+        return any(file.error for file in self.files) or any(row.verdict == DAMAGED for row in self.rows)
+
+
+def verify(
+    paths: PathLike | Iterable[PathLike],
+    columns: Sequence[str] | str | None = None,
+    *,
+    jobs: int | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Return for every filter whether it holds every value of its column chunk, decoded and hashed again.
+
+    `columns` narrows it to some leaves. Damage is a verdict, never raised. Raises `FileNotFoundError` for a path that
+    names nothing, and `ColumnNotFoundError` for a column that no file has.
+    """
+    wanted = (
+        None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
+    )
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    tick = Ticker(progress, len(sources))
+    at_once, threads = share_threads(jobs, len(sources))
+
+    def work(item: tuple[Source, _Survey | Exception]) -> VerifiedFile:
+        source, outcome = item
+        try:
+            if isinstance(outcome, Exception):
+                return VerifiedFile(source.name, error=describe_error(outcome))
+            return _verify_file(source, outcome, threads)
+        finally:
+            tick()
+
+    missing: list[ColumnNotFoundError] = []
+
+    def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
+        for source, outcome in drive(((s, _survey(s, wanted)) for s in sources)):
+            if isinstance(outcome, ColumnNotFoundError):
+                missing.append(outcome)
+            yield source, outcome
+
+    files = tuple(map_in_order(work, surveyed(), at_once, threading.Event()))
+    if missing and len(missing) == len(sources):
+        raise missing[0]
+    return Verification(files)
+
+
+_Survey = tuple[Footer, list[StoredFilter]]
+
+
+def _survey(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_Survey]:
+    footer = yield from read_footer(source.size)
+    leaves = footer.leaves if wanted is None else [find_leaf(footer.leaves, p, where=source.name) for p in wanted]
+    return footer, (yield from read_filters(footer, leaves))
+
+
+def _verify_file(source: Source, survey: _Survey, threads: int) -> VerifiedFile:
+    footer, filters = survey
+    if not filters:
+        return VerifiedFile(source.name, footer.created_by)
+    try:
+        chunks = ColumnChunks(source, footer)
+    except ParquetBloomError as error:
+        return VerifiedFile(source.name, footer.created_by, error=describe_error(error))
+    verdicts = map_in_order(
+        lambda stored: _verify_filter(source, footer, chunks, stored), filters, threads, threading.Event()
+    )
+    return VerifiedFile(source.name, footer.created_by, tuple(verdicts))
+
+
+def _verify_filter(source: Source, footer: Footer, chunks: ColumnChunks, stored: StoredFilter) -> VerifiedFilter:
+    leaf = stored.leaf
+
+    def verdict(kind: str, **fields: Any) -> VerifiedFilter:
+        return VerifiedFilter(source.name, stored.row_group, leaf.name, leaf.type_name, kind, **fields)
+
+    bloom = stored.bloom
+    if bloom is None:
+        return verdict(DAMAGED, cause=stored.problem)
+    num_values = num_missing = 0
+    examples: list[bytes] = []
+    if unbuildable(leaf) and stored.problem:
+        return verdict(FALSE_NEGATIVE, cause=stored.problem)
+    try:
+        for array in chunks.values(stored.row_group, leaf):
+            found = bloom.check(hash_array(leaf, array))
+            num_values += len(found)
+            num_missing += found.count(0)
+            if len(examples) < _EXAMPLES and 0 in found:
+                examples += _missing_values(array.drop_null(), found, _EXAMPLES - len(examples))
+    except (ParquetBloomError, OSError) as error:
+        return verdict(DAMAGED, num_values=num_values, cause=describe_error(error))
+    if not num_missing:
+        return verdict(OK, num_values=num_values)
+    return verdict(
+        FALSE_NEGATIVE,
+        num_values=num_values,
+        num_missing=num_missing,
+        example=format_value(leaf, examples[0]),
+        cause=_guess(source, footer, stored, examples),
+    )
+
+
+def _missing_values(values: Any, found: bytes, most: int) -> list[bytes]:
+    plain: list[bytes] = []
+    at = found.find(0)
+    while at >= 0 and len(plain) < most:
+        plain.append(plain_value(values, at))
+        at = found.find(0, at + 1)
+    return plain
+
+
+def _guess(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
+    """Return what would explain that these values are missing: a cause counts when it explains all of them."""
+    assert stored.bloom is not None
+    if stored.bloom.is_empty:
+        return "the filter is empty"
+    explained: dict[str, int] = {}
+    for plain in missing:
+        causes = {
+            cause
+            for cause, wrong in mistaken_encodings(stored.leaf, plain)
+            if stored.bloom.check_hash(hash_plain(wrong))
+        }
+        for cause in causes:
+            explained[cause] = explained.get(cause, 0) + 1
+    likely = [cause for cause, count in explained.items() if count == len(missing)]
+    return likely[0] if likely else _guess_other_chunk(source, footer, stored, missing)
+
+
+def _guess_other_chunk(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
+    hashes = [hash_plain(plain) for plain in missing]
+    for other in run(source, read_filters(footer, footer.leaves)):
+        itself = (other.row_group, other.leaf) == (stored.row_group, stored.leaf)
+        if other.bloom is not None and not itself and all(other.bloom.check_hash(h) for h in hashes):
+            if other.leaf == stored.leaf:
+                return f"wrong row group: the filter of row group {other.row_group} has them"
+            return f"wrong column: the filter of column {other.leaf.name} has them"
+    return None
