@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from parquet_bloom.errors import CorruptFileError, NotParquetError, ParquetBloomError, UnsupportedError
@@ -39,7 +40,7 @@ class FilterLocation:
     length: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Footer:
     """A file's footer: the bytes as they are, and the parts of them that filters need.
 
@@ -116,7 +117,33 @@ class Footer:
                 f"bloom_filter_length {length} does not fit between the filter's offset and the footer",
                 offset=offset,
             )
+        if (row_group, leaf.index) in self._overlapping:
+            raise CorruptFileError("the filter overlaps pages or another filter", offset=offset)
         return FilterLocation(offset, length)
+
+    @cached_property
+    def _overlapping(self) -> frozenset[tuple[int, int]]:
+        """The column chunks whose filter lies where other bytes do: two chunks cannot share one."""
+        regions: list[tuple[int, int, tuple[int, int] | None]] = []
+        for group, row_group in enumerate(self.metadata.row_groups):
+            for index, column in enumerate(row_group.columns):
+                chunk = column.meta_data
+                if chunk is None or column.file_path:
+                    continue
+                start = chunk.data_page_offset or 0
+                if 0 < (chunk.dictionary_page_offset or 0) < start:
+                    start = chunk.dictionary_page_offset
+                regions.append((start, start + (chunk.total_compressed_size or 0), None))
+                if (offset := chunk.bloom_filter_offset or 0) > len(MAGIC):
+                    regions.append((offset, offset + max(1, chunk.bloom_filter_length or 0), (group, index)))
+        found = set()
+        end, owner = 0, None
+        for start, stop, key in sorted(regions, key=lambda region: region[:2]):
+            if start < end:
+                found |= {key, owner} - {None}
+            if stop > end:
+                end, owner = stop, key
+        return frozenset(found)  # type: ignore[arg-type]
 
 
 def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:

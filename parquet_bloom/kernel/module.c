@@ -159,7 +159,8 @@ static PyObject *py_check(PyObject *module, PyObject *args) {
 
 PyDoc_STRVAR(fold_doc,
              "fold(bitset, /)\n--\n\n"
-             "Return the bitset of half the size that holds the same hashes: block i is block 2i OR block 2i + 1.\n\n"
+             "Return the bitset of half the size that holds the same hashes: block i is block 2i OR block\n"
+             "2i + 1.\n\n"
              "An odd number of blocks is a ValueError.");
 
 static PyObject *py_fold(PyObject *module, PyObject *args) {
