@@ -412,6 +412,11 @@ def _print_verification(verified: Verification) -> None:
         values = sum(row.num_values for row in good)
         click.echo(f"{file.path}: {_count(len(good), 'filter')} ok ({_count(values, 'value')} asked for and found)")
         for row in file.filters:
+            if row.num_nans_missing:
+                lacks = _count(row.num_nans_missing, "NaN")
+                click.echo(
+                    f"  row group {row.row_group}, {row.column}: its filter lacks {lacks}; NaN never prunes here"
+                )
             if row.verdict == OK:
                 continue
             what = f"  row group {row.row_group}, {row.column} ({row.type}): {row.verdict}"

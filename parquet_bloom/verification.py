@@ -7,6 +7,7 @@ A filter is wrong only if it lacks a value that is there. More bits than the val
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,17 @@ from parquet_bloom.reader import StoredFilter, describe_error, read_filters
 from parquet_bloom.results import Record, Table
 from parquet_bloom.schema import find_leaf, parse_path
 from parquet_bloom.storage import PathLike, Source, StorageOptions, drive, find, run
-from parquet_bloom.values import format_value, hash_array, hash_plain, mistaken_encodings, plain_value, unbuildable
+from parquet_bloom.values import (
+    format_value,
+    hash_array,
+    hash_plain,
+    is_nan,
+    mistaken_encodings,
+    plain_value,
+    untrusted,
+)
 
-OK, FALSE_NEGATIVE, DAMAGED = "ok", "false negative", "damaged"
+OK, FALSE_NEGATIVE, UNUSABLE = "ok", "false negative", "unusable"
 """The verdicts: every value is found; some value is not, so queries can lose rows; the filter cannot be used."""
 
 _EXAMPLES = 20
@@ -32,7 +41,8 @@ class VerifiedFilter(Record):
     """The verdict on one filter.
 
     `num_values` counts the values that were asked for, `num_missing` those that the filter lacks; `example` is one of
-    them and `cause` the best guess at why, where there is one.
+    them and `cause` the best guess at why, where there is one. `num_nans_missing` counts NaNs beside them: they are no
+    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them.
     """
 
     path: str
@@ -42,6 +52,7 @@ class VerifiedFilter(Record):
     verdict: str
     num_values: int = 0
     num_missing: int = 0
+    num_nans_missing: int = 0
     example: str | None = None
     cause: str | None = None
 
@@ -75,7 +86,7 @@ class Verification(Table):
     @property
     def has_errors(self) -> bool:
         """Whether a file or a filter could not be checked."""
-        return any(file.error for file in self.files) or any(row.verdict == DAMAGED for row in self.rows)
+        return any(file.error for file in self.files) or any(row.verdict == UNUSABLE for row in self.rows)
 
 
 def verify(
@@ -153,38 +164,35 @@ def _verify_filter(source: Source, footer: Footer, chunks: ColumnChunks, stored:
 
     bloom = stored.bloom
     if bloom is None:
-        return verdict(DAMAGED, cause=stored.problem)
-    num_values = num_missing = 0
+        return verdict(UNUSABLE, cause=stored.problem)
+    if reason := untrusted(leaf):
+        # Its values are not asked for; a filter that holds nothing is wrong without a look at them.
+        return verdict(FALSE_NEGATIVE if bloom.is_empty else OK, cause=f"never trusted: {reason}")
+    counts = Counter[str]()
     examples: list[bytes] = []
-    if unbuildable(leaf) and stored.problem:
-        return verdict(FALSE_NEGATIVE, cause=stored.problem)
     try:
         for array in chunks.values(stored.row_group, leaf):
             found = bloom.check(hash_array(leaf, array))
-            num_values += len(found)
-            num_missing += found.count(0)
-            if len(examples) < _EXAMPLES and 0 in found:
-                examples += _missing_values(array.drop_null(), found, _EXAMPLES - len(examples))
+            missing = _missing_values(array.drop_null(), found) if 0 in found else []
+            nans = sum(is_nan(leaf, plain) for plain in missing)
+            counts.update(values=len(found), missing=len(missing) - nans, nans=nans)
+            examples += (plain for plain in missing[:_EXAMPLES] if not is_nan(leaf, plain))
     except (ParquetBloomError, OSError) as error:
-        return verdict(DAMAGED, num_values=num_values, cause=describe_error(error))
-    if not num_missing:
-        return verdict(OK, num_values=num_values)
+        return verdict(UNUSABLE, num_values=counts["values"], cause=describe_error(error))
+    if not counts["missing"]:
+        return verdict(OK, num_values=counts["values"], num_nans_missing=counts["nans"])
     return verdict(
         FALSE_NEGATIVE,
-        num_values=num_values,
-        num_missing=num_missing,
+        num_values=counts["values"],
+        num_missing=counts["missing"],
+        num_nans_missing=counts["nans"],
         example=format_value(leaf, examples[0]),
-        cause=_guess(source, footer, stored, examples),
+        cause=_guess(source, footer, stored, examples[:_EXAMPLES]),
     )
 
 
-def _missing_values(values: Any, found: bytes, most: int) -> list[bytes]:
-    plain: list[bytes] = []
-    at = found.find(0)
-    while at >= 0 and len(plain) < most:
-        plain.append(plain_value(values, at))
-        at = found.find(0, at + 1)
-    return plain
+def _missing_values(values: Any, found: bytes) -> list[bytes]:
+    return [plain_value(values, at) for at, is_found in enumerate(found) if not is_found]
 
 
 def _guess(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
