@@ -85,7 +85,7 @@ class Timestamp:
     utc: bool = False
 
     def __eq__(self, other: object) -> bool:
-        like = _as_timestamp(other)
+        like = _as_timestamp(other) if isinstance(other, Timestamp | datetime) else None
         return like is not None and (self.nanoseconds, self.utc) == (like.nanoseconds, like.utc)
 
     def __lt__(self, other: object) -> bool:
@@ -232,7 +232,7 @@ class _ZonedTime:
     """A time of day with a zone: without a day no zone has a known offset."""
 
 
-class _Unprovable(Exception):  # noqa: N818 - a way out, not an error
+class _Unprovable(Exception):
     """Nothing follows from the filter for this literal; the text is the reason."""
 
 
@@ -313,9 +313,8 @@ def _is_bytes(kind: Any) -> bool:
 
 def _from_decimal(value: Decimal) -> _Decimal:
     exponent = value.as_tuple().exponent
-    if not isinstance(exponent, int):
-        raise _Unprovable(f"a DECIMAL literal is {value}")
-    return _Decimal(value, max(-exponent, 0), max(value.adjusted() + 1, 1))
+    scale = max(-exponent, 0) if isinstance(exponent, int) else 0
+    return _Decimal(value, scale, max(value.adjusted() + 1, 1))
 
 
 def _same(value: Any) -> Any:
@@ -336,7 +335,7 @@ _OWN: Mapping[type, Callable[[Any], object]] = {
     datetime: _from_datetime,
     date: lambda value: _Date(value.toordinal() - _EPOCH_ORDINAL),
     time: lambda value: _as_time_of_day(value) or _ZonedTime(),
-    **{kind: _same for kind in (_Float, _Decimal, _Date, _Null, Timestamp, TimeOfDay)},
+    **dict.fromkeys((_Float, _Decimal, _Date, _Null, Timestamp, TimeOfDay), _same),
 }
 _FOREIGN: Mapping[str, Callable[[Any], object]] = {"numpy": _from_numpy, "pyarrow": _from_pyarrow}
 
@@ -357,14 +356,12 @@ def _integer_range(leaf: LeafColumn) -> tuple[int, int]:
 
 
 def _integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
+    if not -(2**127) <= value < 2**128:
+        raise _Unprovable("DuckDB takes an integer of more than 128 bits for what it is modulo 2^128")
     least, most = _integer_range(leaf)
     if least <= value <= most:
-        yield _wrap(leaf, value)
-
-
-def _wrap(leaf: LeafColumn, value: int) -> bytes:
-    width = leaf.width or 0
-    return (value % (1 << 8 * width)).to_bytes(width, "little")
+        width = leaf.width or 0
+        yield (value % (1 << 8 * width)).to_bytes(width, "little")
 
 
 def _integer_from_float(leaf: LeafColumn, literal: _Float) -> Iterator[bytes]:
@@ -442,6 +439,8 @@ def _precision_and_scale(leaf: LeafColumn) -> tuple[int, int]:
 
 def _require_common_decimal(integer_digits: int, scale: int, literal: _Decimal) -> None:
     """Refuse what no common type of 38 digits holds: engines then round the column, the literal or both."""
+    if not literal.value.is_finite():
+        raise _Unprovable(f"{literal.value} is no decimal number")
     if max(integer_digits, literal.integer_digits) + max(scale, literal.scale) > _DECIMAL_DIGITS:
         raise _Unprovable(f"column and literal have no common DECIMAL of {_DECIMAL_DIGITS} digits, so engines round")
 
@@ -571,10 +570,15 @@ def _unit(leaf: LeafColumn) -> int:
 
 
 def _in_units(leaf: LeafColumn, nanoseconds: int) -> Iterator[bytes]:
-    # DataFusion cuts a literal finer than the column to the column's unit; either neighbour covers any rounding.
-    count, rest = divmod(nanoseconds, _unit(leaf))
-    for units in (count, count + 1) if rest else (count,):
-        yield from _integer(leaf, units)
+    # Engines cut a literal to the column's unit or, as most of them know no finer one, to microseconds; the
+    # neighbours on both sides cover any rounding.
+    unit = _unit(leaf)
+    microsecond = nanoseconds // 1000 * 1000
+    readings = (nanoseconds, microsecond, microsecond + 1000) if nanoseconds % 1000 else (nanoseconds,)
+    for reading in readings:
+        count, rest = divmod(reading, unit)
+        for units in (count, count + 1) if rest else (count,):
+            yield from _integer(leaf, units)
 
 
 def _time(leaf: LeafColumn, literal: TimeOfDay) -> Iterator[bytes]:
@@ -710,7 +714,7 @@ def _parse_text(leaf: LeafColumn, text: str) -> str:
 
 def _parse_bytes(leaf: LeafColumn, text: str) -> bytes | str:
     if text[:2] in ("0x", "0X"):
-        return bytes.fromhex(_full("([0-9A-Fa-f]{2})*", text[2:])[0])
+        return bytes.fromhex(_full("0[xX]((?:[0-9A-Fa-f]{2})*)", text)[1])
     return text.encode() if leaf.physical_type is FIXED else text
 
 
@@ -961,30 +965,28 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
     Encodings(plain=(b'*\\x00\\x00\\x00\\x00\\x00\\x00\\x00',), reason=None)
     >>> encode_literal(leaf, 0.5)
     Encodings(plain=(), reason=None)
-    >>> encode_literal(leaf, "abc")
-    Traceback (most recent call last):
-    parquet_bloom.errors.LiteralError: column user.id is INT64; 'abc' (str) is not comparable with it, give an int such as 42
     """
-    reason = untrusted(leaf)
-    rule = _rule(leaf)
     zone = _zone(timezone) if timezone is not None else None
+    reason = untrusted(leaf)
+    if reason is not None and leaf.physical_type is not BOOLEAN:
+        return Encodings((), reason)  # which literals compare with an unknown type is unknown, too
     try:
-        if reason is not None and leaf.physical_type is not BOOLEAN:
-            raise _Unprovable(reason)
-        literal = _literal(value)
-        if isinstance(literal, _Null):
-            raise _Unprovable("NULL")
-        encode = rule.encode.get(type(literal))
-        if encode is None:
-            raise _incomparable(leaf, value)
-        if reason is not None:
-            raise _Unprovable(reason)
-        if isinstance(literal, _Float) and math.isnan(literal.value):
-            raise _Unprovable("NaN")
-        encodings = encode(leaf, literal, zone) if rule.zoned else encode(leaf, literal)
-        return Encodings(tuple(dict.fromkeys(encodings)))
+        encodings = _encodings(leaf, value, zone)
+        return Encodings((), reason) if reason else Encodings(tuple(dict.fromkeys(encodings)))
     except _Unprovable as unprovable:
         return Encodings((), str(unprovable))
+
+
+def _encodings(leaf: LeafColumn, value: object, zone: tzinfo | None) -> Iterator[bytes]:
+    rule, literal = _rule(leaf), _literal(value)
+    if isinstance(literal, _Null):
+        raise _Unprovable("NULL")
+    encode = rule.encode.get(type(literal))
+    if encode is None:
+        raise _incomparable(leaf, value)
+    if isinstance(literal, _Float) and math.isnan(literal.value):
+        raise _Unprovable("NaN")
+    return encode(leaf, literal, zone) if rule.zoned else encode(leaf, literal)
 
 
 def _rule(leaf: LeafColumn) -> _Rule:
@@ -1103,7 +1105,7 @@ def _hash_chunk(chunk: Any) -> bytes:
         return hashes
     # What lies under a null is hashed too and dropped here, 8 bytes a value instead of the value.
     kept = pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid())
-    return bytes(memoryview(kept.buffers()[1])[: 8 * len(kept)])
+    return bytes(memoryview(kept.buffers()[1])[8 * kept.offset : 8 * (kept.offset + len(kept))])
 
 
 def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
@@ -1185,10 +1187,11 @@ def companion_hashes(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> byt
 
 
 def _float_companions(chunk: Any) -> Iterator[bytes]:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     width = chunk.type.bit_width // 8
-    if pc.any(pc.equal(chunk, pc.scalar(0.0).cast(chunk.type))).as_py():
+    if pc.any(pc.equal(chunk, pa.scalar(0.0, chunk.type))).as_py():
         yield from _zeros(width)
     if pc.any(pc.is_nan(chunk)).as_py():
         yield _pack_float("<f" if width == 4 else "<d", math.nan)
