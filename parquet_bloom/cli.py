@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
+import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,7 +22,7 @@ from parquet_bloom.errors import ParquetBloomError
 
 if TYPE_CHECKING:
     from parquet_bloom.parallel import Progress
-    from parquet_bloom.reader import Inspection, Probe
+    from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
     from parquet_bloom.verification import Verification
     from parquet_bloom.writer import Added, Dropped
 
@@ -26,19 +31,34 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes, as grep's: might match or clean; cannot match or findings; error."""
 
+LISTED = 60
+"""Filters of one file up to which `inspect` gives each a line; of more it makes a line for each column."""
+
+BAR_AFTER = 1.0
+"""Seconds after which a terminal gets a progress bar."""
+
 
 class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (ParquetBloomError, ValueError, OSError) as error:
+        except (ParquetBloomError, ValueError, OSError, ImportError) as error:
             if isinstance(error, BrokenPipeError):
                 _leave_quietly()
-            click.echo(f"error: {_sentence(error)}", err=True)
+            _say(f"error: {_sentence(error)}", err=True)
             ctx.exit(ERROR)
         except KeyboardInterrupt:
-            click.echo("interrupted; nothing was left behind", err=True)
+            _say("interrupted: no file was left half written", err=True)
             ctx.exit(INTERRUPTED)
+
+
+class _TakesNegatives(click.Command):
+    """A command whose last argument may be a negative number, which click alone takes for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        negatives = [] if "--" in args else [arg for arg in args if re.match(r"-\.?\d", arg)]
+        others = [arg for arg in args if arg not in negatives]
+        return super().parse_args(ctx, [*others, "--", *negatives] if negatives else args)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -49,10 +69,16 @@ def main() -> None:
     PATHS are files, globs, directories (all *.parquet below) and URLs such as s3://bucket/dir.
 
     \b
-    Exit codes: 0 might match, or all is well; 1 cannot match, or findings; 2 an error.
+    Exit codes:
+      0  might match, or all is well
+      1  cannot match, or findings
+      2  an error
     """
     with contextlib.suppress(ValueError):  # not in the main thread, as when a test calls
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")  # a file's name may be any bytes
 
 
 # ---- arguments that commands share -------------------------------------------------------
@@ -98,10 +124,13 @@ def _storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
 @main.command()
 @_paths
 @_columns
+@click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
 @_json
 @_storage
-def inspect(paths: tuple[str, ...], columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...]) -> None:
-    """Show every filter: size, fill, real false-positive rate, and who can use it.
+def inspect(
+    paths: tuple[str, ...], columns: tuple[str, ...], each: bool, as_json: bool, storage: tuple[str, ...]
+) -> None:
+    """Show every filter: size, fill, real rate, and who can use it.
 
     \b
     Example:
@@ -114,11 +143,11 @@ def inspect(paths: tuple[str, ...], columns: tuple[str, ...], as_json: bool, sto
     if as_json:
         _print_json(found.files)
     else:
-        _print_inspection(found)
+        _print_inspection(found, each)
     sys.exit(ERROR if found.is_damaged else MATCH)
 
 
-@main.command()
+@main.command(cls=_TakesNegatives)
 @_paths
 @click.argument("column")
 @click.argument("value")
@@ -133,7 +162,7 @@ def probe(
     as_json: bool,
     storage: tuple[str, ...],
 ) -> None:
-    """Ask which row groups can hold VALUE in COLUMN, by their filters alone.
+    """Ask which row groups can hold a value, by their filters alone.
 
     VALUE is typed by the column: 42, 3.5, 2024-01-31, 2024-01-31T12:00:00Z, 0xCAFE for bytes.
 
@@ -179,15 +208,15 @@ def probe(
 def add(
     paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Give COLUMNs a filter in every row group that has none. No page is re-encoded.
+    """Give columns a filter in every row group that has none.
 
-    The files are replaced atomically; with -o, new ones are written instead. The old bytes stay the beginning of the
-    new file.
+    No page is encoded again: the old bytes stay the beginning of the new file, which replaces the old one
+    atomically, or is written elsewhere with -o.
 
     \b
     Examples:
       parquet-bloom add events/ --column user_id --dry-run
-      parquet-bloom add day.parquet -c user_id -c session.id --fpp 0.001 -o day-with-filters.parquet
+      parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
     """
     if max_bytes is not None:
         options["max_bytes"] = max_bytes
@@ -214,7 +243,9 @@ def add(
 def drop(
     paths: tuple[str, ...], columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Take filters away: clear the footer's fields, or cut the file back with --restore.
+    """Take filters away, or cut files back with --restore.
+
+    Cleared filters leave their bytes in the file; --restore gives back what the file was before `add`, byte for byte.
 
     \b
     Examples:
@@ -241,7 +272,9 @@ def drop(
 def verify(
     paths: tuple[str, ...], columns: tuple[str, ...], jobs: int | None, as_json: bool, storage: tuple[str, ...]
 ) -> None:
-    """Prove from the data that no filter lacks a value that is there.
+    """Prove from the data that no filter lacks a value.
+
+    Decodes the columns that have filters, and asks each filter for each value that is there.
 
     \b
     Example:
@@ -261,7 +294,7 @@ def verify(
 @main.command()
 @click.option("--keep", metavar="DIR", help="Make the sample in this new directory and leave it there.")
 def demo(keep: str | None) -> None:
-    """Make a small file, add filters to it, probe them, and show what they save.
+    """Show all of this on a small sample, in seconds.
 
     \b
     Example:
@@ -276,7 +309,21 @@ def demo(keep: str | None) -> None:
 
 def _print_json(rows: Any) -> None:
     for row in rows:
-        click.echo(json.dumps(row.to_dict(), ensure_ascii=False))
+        click.echo(json.dumps(row.to_dict()))
+
+
+def _say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
+    """Print a sentence; on a terminal its lines are broken between words."""
+    lines = " " * indent + text
+    if (sys.stderr if err else sys.stdout).isatty():
+        width = shutil.get_terminal_size().columns
+        hanging = " " * (indent + 2)
+        lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+    click.secho(lines, fg=color, err=err)
+
+
+def _refuse(path: str, error: str) -> None:
+    _say(f"{path}: {error}", color="red", err=True)
 
 
 def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
@@ -284,7 +331,8 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        number = column in right  # only what is text may take several lines
+        table.add_column(column, justify="right" if number else "left", no_wrap=number, overflow="fold")
     return table
 
 
@@ -297,83 +345,123 @@ def _show(table: Any) -> None:
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
-def _print_inspection(found: Inspection) -> None:
+def _print_inspection(found: Inspection, each: bool) -> None:
     for file in found.files:
         if file.error:
-            click.echo(f"{file.path}: {click.style(file.error, fg='red')}")
+            _refuse(file.path, file.error)
             continue
-        click.echo(
-            f"{click.style(file.path, bold=True)}: {_size(file.size)}, {_count(file.num_rows, 'row')}, "
+        writer = file.created_by.partition(" (build")[0]
+        _say(
+            f"{file.path}: {_size(file.size)}, {_count(file.num_rows, 'row')}, "
             f"{_count(file.num_row_groups, 'row group')}, {_count(len(file.filters), 'filter')}"
-            f"{f', by {file.created_by}' if file.created_by else ''}"
+            f"{f', by {writer}' if writer else ''}"
         )
-        sound = [f for f in file.filters if f.num_bytes is not None]
-        if sound:
-            numbers = ("group", "bytes", "values", "ndv", "fill", "fpp", "worst", "folds to")
-            table = _table("group", "column", *numbers[1:], right=numbers)
-            for f in sound:
-                table.add_row(
-                    str(f.row_group),
-                    f.column,
-                    f"{f.num_bytes:,}",
-                    f"{f.num_values:,}",
-                    "full" if f.ndv is None or f.ndv == float("inf") else f"~{f.ndv:,.0f}",
-                    _percent(f.fill),
-                    _percent(f.fpp),
-                    _percent(f.worst_block_fpp),
-                    f"{f.folds_to:,}",
-                )
-            _show(table)
-        _print_uses(sound)
-        for f in file.filters:
-            if f.problem:
-                click.secho(f"  row group {f.row_group}, {f.column}: not usable: {f.problem}", fg="yellow")
+        if each or len(file.filters) <= LISTED:
+            _print_filters(file)
+        else:
+            _print_columns(file)
+        _print_uses(file)
+    damaged = sum(file.is_damaged for file in found.files)
+    _print_total(len(found.files), [(len(found.rows), "filter")], damaged and f"{damaged:,} damaged")
 
 
-def _print_uses(filters: list[Any]) -> None:
-    said = set()
-    for f in filters:
-        line = f"  {f.column} ({f.type}): used by {', '.join(f.used_by) or 'no engine known here'}"
-        for text in (line, *(f"  {f.column}: {hazard}" for hazard in f.hazards)):
-            if text not in said:
-                said.add(text)
-                click.echo(text)
+def _print_filters(file: FileInfo) -> None:
+    numbers = ("group", "bytes", "values", "ndv", "fill", "fpp", "worst", "folds to")
+    table = _table("group", "column", *numbers[1:], right=numbers)
+    for f in file.filters:
+        if f.num_bytes is not None:
+            table.add_row(
+                str(f.row_group),
+                f.column,
+                f"{f.num_bytes:,}",
+                f"{f.num_values:,}",
+                "full" if f.ndv is None or f.ndv == float("inf") else f"~{f.ndv:,.0f}",
+                _percent(f.fill),
+                _percent(f.fpp),
+                _percent(f.worst_block_fpp),
+                f"{f.folds_to:,}",
+            )
+    if table.row_count:
+        _show(table)
+
+
+def _print_columns(file: FileInfo) -> None:
+    columns: dict[str, list[FilterInfo]] = {}
+    for f in file.filters:
+        if f.num_bytes is not None:
+            columns.setdefault(f.column, []).append(f)
+    numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
+    table = _table("column", *numbers, right=numbers)
+    for column, filters in columns.items():
+        table.add_row(
+            column,
+            f"{len(filters):,}",
+            f"{sum(f.num_bytes or 0 for f in filters):,}",
+            f"{sum(f.num_values or 0 for f in filters):,}",
+            _percent(sum(f.fill or 0 for f in filters) / len(filters)),
+            _percent(sum(f.fpp or 0 for f in filters) / len(filters)),
+            _percent(max(f.worst_block_fpp or 0 for f in filters)),
+            f"{sum(f.folds_to or 0 for f in filters):,}",
+        )
+    _show(table)
+    _say("Sums and means over the row groups; --all lists each filter.", 2)
+
+
+def _print_uses(file: FileInfo) -> None:
+    uses: dict[tuple[str, ...], list[str]] = {}
+    hazards: dict[str, list[str]] = {}
+    problems: dict[tuple[str, str], list[int]] = {}
+    for f in file.filters:
+        if f.num_bytes is not None:
+            uses.setdefault(f.used_by, []).append(f"{f.column} ({f.type})")
+        for hazard in f.hazards:
+            hazards.setdefault(hazard, []).append(f.column)
+        if f.problem:
+            problems.setdefault((f.column, f.problem), []).append(f.row_group)
+    for engines, columns in uses.items():
+        _say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
+    for hazard, columns in hazards.items():
+        _say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
+    for (column, problem), groups in problems.items():
+        _say(f"{_groups(groups)}, {column}: not usable: {problem}", 2, color="yellow")
 
 
 def _print_probe(answer: Probe) -> None:
-    from parquet_bloom.reader import CANNOT_MATCH
+    from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH
 
-    table = _table("file", "group", "answer", "why", right=("group",))
+    files: dict[str, dict[tuple[str, str], list[int]]] = {}
     for row in answer.rows:
-        group = "all" if row.row_group < 0 else str(row.row_group)
-        style = "green" if row.answer == CANNOT_MATCH else ""
-        table.add_row(row.path, group, row.answer, row.reason, style=style)
-    _show(table)
-    kept = sum(row.answer != CANNOT_MATCH for row in answer.rows)
-    click.echo(f"{kept} of {_count(len(answer.rows), 'row group')} might match")
+        files.setdefault(row.path, {}).setdefault((row.answer, row.reason), []).append(row.row_group)
+    for path, answers in files.items():
+        kept = sum(len(groups) for (said, _), groups in answers.items() if said == MIGHT_MATCH)
+        if any(groups == [-1] for groups in answers.values()):
+            _say(f"{path}: might match")
+        else:
+            _say(f"{path}: {kept:,} of {_count(sum(map(len, answers.values())), 'row group')} might match")
+        for (said, reason), groups in answers.items():
+            _say(f"{said}, {_groups(groups)}: {reason}", 2, color="green" if said == CANNOT_MATCH else None)
+    kept = sum(any(said == MIGHT_MATCH for said, _ in answers) for answers in files.values())
+    _print_total(len(files), [], f"{kept:,} might match")
 
 
 def _print_added(added: Added) -> None:
     for row in added.rows:
         name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
-        match row.status:
-            case "refused":
-                click.echo(f"{name}: {click.style(f'refused: {row.error}', fg='red')}")
-            case "unchanged":
-                click.echo(f"{name}: nothing to do{_skipped(row)}")
-            case _:
-                verb, most = ("would add", "at most ") if row.status == "planned" else ("added", "")
-                worst = max((f.fpp for f in row.filters), default=0.0)
-                rate = (
-                    ""
-                    if row.status == "planned" or not row.filters
-                    else f", false positives at most {_percent(worst)}"
-                )
-                click.echo(
-                    f"{name}: {verb} {_count(len(row.filters), 'filter')}, {most}{_size(row.bytes_added)}{rate}{_skipped(row)}"
-                )
+        filters, size = _count(len(row.filters), "filter"), _size(row.bytes_added)
+        if row.error:
+            _refuse(name, f"refused: {row.error}")
+        elif row.status == "unchanged":
+            _say(f"{name}: nothing to do{_skipped(row)}")
+        elif row.status == "planned":
+            _say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
+        else:
+            worst = max((f.fpp for f in row.filters), default=0.0)
+            rate = f", false positives at most {_percent(worst)}" if row.filters else ""
+            _say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
         for note in row.notes:
-            click.secho(f"  {note}", fg="yellow")
+            _say(note, 2, color="yellow")
+    num_filters = sum(len(row.filters) for row in added.rows)
+    _print_total(len(added.rows), [(num_filters, "filter")], _refused(added))
 
 
 def _skipped(row: Any) -> str:
@@ -389,16 +477,22 @@ def _print_dropped(dropped: Dropped) -> None:
         name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
         would = "would be " if row.status == "planned" else ""
         if row.error:
-            click.echo(f"{name}: {click.style(f'refused: {row.error}', fg='red')}")
+            _refuse(name, f"refused: {row.error}")
         elif row.status == "unchanged":
-            click.echo(f"{name}: nothing to do")
+            _say(f"{name}: nothing to do")
         elif row.bytes_freed:
-            click.echo(f"{name}: {would}restored, {_size(row.bytes_freed)} freed")
+            _say(f"{name}: {would}restored, {_size(row.bytes_freed)} freed")
         else:
             left = f"; {_size(row.bytes_left)} stay in the file, --restore would free them" if row.bytes_left else ""
-            click.echo(f"{name}: {_count(row.cleared, 'filter')} {would}cleared{left}")
+            _say(f"{name}: {_count(row.cleared, 'filter')} {would}cleared{left}")
         for note in row.notes:
-            click.secho(f"  {note}", fg="yellow")
+            _say(note, 2, color="yellow")
+    _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
+
+
+def _refused(result: Added | Dropped) -> str:
+    refused = sum(bool(row.error) for row in result.rows)
+    return f"{refused:,} refused" if refused else ""
 
 
 def _print_verification(verified: Verification) -> None:
@@ -406,23 +500,47 @@ def _print_verification(verified: Verification) -> None:
 
     for file in verified.files:
         if file.error:
-            click.echo(f"{file.path}: {click.style(file.error, fg='red')}")
+            _refuse(file.path, file.error)
             continue
         good = [row for row in file.filters if row.verdict == OK]
-        values = sum(row.num_values for row in good)
-        click.echo(f"{file.path}: {_count(len(good), 'filter')} ok ({_count(values, 'value')} asked for and found)")
+        if not file.filters:
+            _say(f"{file.path}: no filters")
+        else:
+            values = sum(row.num_values for row in good)
+            _say(f"{file.path}: {_count(len(good), 'filter')} ok ({_count(values, 'value')} asked for and found)")
+        bad: dict[tuple[str, str, str | None], list[Any]] = {}
         for row in file.filters:
-            if row.num_nans_missing:
-                lacks = _count(row.num_nans_missing, "NaN")
-                click.echo(
-                    f"  row group {row.row_group}, {row.column}: its filter lacks {lacks}; NaN never prunes here"
-                )
-            if row.verdict == OK:
-                continue
-            what = f"  row group {row.row_group}, {row.column} ({row.type}): {row.verdict}"
-            if row.num_missing:
-                what += f": {row.num_missing:,} of {_count(row.num_values, 'value')} missing, such as {row.example}"
-            click.secho(f"{what}{f': {row.cause}' if row.cause else ''}", fg="red")
+            if row.verdict != OK:
+                bad.setdefault((row.column, row.verdict, row.cause), []).append(row)
+        for (column, verdict, cause), rows in bad.items():
+            what = f"{_groups(row.row_group for row in rows)}, {column} ({rows[0].type}): {verdict}"
+            if missing := sum(row.num_missing for row in rows):
+                asked = _count(sum(row.num_values for row in rows), "value")
+                what += f": {missing:,} of {asked} missing, such as {rows[0].example}"
+            _say(f"{what}{f': {cause}' if cause else ''}", 2, color="red")
+    wrong = len(verified.findings)
+    _print_total(len(verified.files), [(len(verified.rows), "filter")], f"{wrong:,} not ok" if wrong else "all ok")
+
+
+def _print_total(num_files: int, counts: Iterable[tuple[int, str]], remark: str | int) -> None:
+    """Print a last line where the others are many enough to scroll away."""
+    if num_files > 1:
+        parts = [_count(n, noun) for n, noun in ((num_files, "file"), *counts)]
+        _say(", ".join([*parts, str(remark)] if remark else parts))
+
+
+def _groups(numbers: Iterable[int]) -> str:
+    """Return row groups as people write them: `row groups 0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    if runs == [[-1, -1]]:
+        return "all row groups"
+    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"row group{'' if len(runs) == 1 and runs[0][0] == runs[0][1] else 's'} {said}"
 
 
 def _size(n: int) -> str:
@@ -449,28 +567,34 @@ def _sentence(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Progress | None]:
-    """Show a bar on a terminal once the work has taken a second."""
+    """Show a bar on a terminal once the work has taken a while."""
     if not sys.stderr.isatty():
         yield None
         return
-    import time
+    state = [0, 0]
+    finished = threading.Event()
 
-    from rich.console import Console
-    from rich.progress import Progress as Bar
+    def update(done: int, total: int) -> None:
+        state[:] = done, total
 
-    started = time.monotonic()
-    bar = Bar(console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=None)
+    def show() -> None:
+        if finished.wait(BAR_AFTER):
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
 
-    def progress(done: int, total: int) -> None:
-        if not bar.live.is_started and time.monotonic() - started > 1:
-            bar.start()
-        bar.update(task, completed=done, total=total)
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=None)
+            while not finished.wait(0.1):
+                bar.update(task, completed=state[0], total=state[1] or None)
 
+    watcher = threading.Thread(target=show, daemon=True)
+    watcher.start()
     try:
-        yield progress
+        yield update
     finally:
-        bar.stop()
+        finished.set()
+        watcher.join()
 
 
 def _leave_quietly() -> None:

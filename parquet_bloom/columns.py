@@ -20,7 +20,7 @@ from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.schema import LeafColumn, PhysicalType, Repetition
-from parquet_bloom.storage import Source, run
+from parquet_bloom.storage import Source, open_chunk, run
 
 BATCH_BYTES = 8 * 1024 * 1024
 """Decoded bytes that one batch aims at."""
@@ -72,7 +72,7 @@ class ColumnChunks:
     def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
         num_rows = self._footer.metadata.row_groups[row_group].num_rows
         metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
-        handle = pa.OSFile(str(self._source.local)) if self._source.local else self._source.open()
+        handle = pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *_extent(chunk))
         entries = rows = nulls = 0
         with handle, pq.ParquetFile(handle, metadata=metadata, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
             for batch in file.iter_batches(_batch_rows(chunk, num_rows), use_threads=False):
@@ -83,9 +83,7 @@ class ColumnChunks:
                 yield array
         self._check_counts(row_group, leaf, chunk, rows, entries, nulls)
 
-    def _check_counts(
-        self, row_group: int, leaf: LeafColumn, chunk: Any, rows: int, entries: int, nulls: int
-    ) -> None:
+    def _check_counts(self, row_group: int, leaf: LeafColumn, chunk: Any, rows: int, entries: int, nulls: int) -> None:
         expected = self._footer.metadata.row_groups[row_group].num_rows
         counted = chunk.statistics.null_count if chunk.statistics else None
         # Below a repeated node num_values also counts empty lists, which decoding does not show.
@@ -124,11 +122,7 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     header, length = decode(ttypes.PageHeader, data)
     dictionary = header.dictionary_page_header
     page = data[length : length + (header.compressed_page_size or 0)]
-    if (
-        header.type != ttypes.PageType.DICTIONARY_PAGE
-        or dictionary is None
-        or len(page) != header.compressed_page_size
-    ):
+    if header.type != ttypes.PageType.DICTIONARY_PAGE or dictionary is None or len(page) != header.compressed_page_size:
         raise CorruptFileError("the dictionary page is not where the footer says", offset=start)
     values = _decode_plain_page(page, dictionary.num_values, header.uncompressed_page_size, chunk, leaf)
     if len(values) != dictionary.num_values:
@@ -192,6 +186,13 @@ def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: i
     # The version is 1 and created_by is unset, so that no writer's quirks are corrected behind our back.
     raw = encode(ttypes.FileMetaData(version=1, schema=schema, num_rows=num_rows, row_groups=[row_group]))
     return pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
+
+
+def _extent(chunk: Any) -> tuple[int, int]:
+    start = chunk.data_page_offset
+    if 0 < (chunk.dictionary_page_offset or 0) < start:
+        start = chunk.dictionary_page_offset
+    return start, start + chunk.total_compressed_size
 
 
 def _batch_rows(chunk: Any, num_rows: int) -> int:

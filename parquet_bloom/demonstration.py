@@ -13,7 +13,7 @@ from parquet_bloom.reader import CANNOT_MATCH, inspect, probe
 from parquet_bloom.verification import verify
 from parquet_bloom.writer import add, drop
 
-ROWS, ROW_GROUPS = 200_000, 8
+ROWS, ROW_GROUPS = 200_000, 10
 
 
 def demo(directory: str | None = None) -> Iterator[str]:

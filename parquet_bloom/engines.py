@@ -30,19 +30,21 @@ _USERS: dict[str, frozenset[str]] = {
     "DOUBLE": _ALL - {CLICKHOUSE},
     "BYTE_ARRAY": _ALL,
     "STRING": _ALL,
-    "ENUM": _ALL,
-    "JSON": _ALL,
-    "BSON": _ALL,
+    "ENUM": frozenset({DUCKDB, DATAFUSION}),
+    "JSON": frozenset({DUCKDB, DATAFUSION}),
+    "BSON": frozenset({DATAFUSION, CLICKHOUSE}),
     "FIXED_LEN_BYTE_ARRAY": _ALL - {SPARK},
-    "UUID": frozenset({DUCKDB}),
+    "UUID": frozenset({DUCKDB, DATAFUSION}),  # DataFusion: unless the file's own Arrow schema says arrow.uuid
     "DECIMAL INT32": _ALL - {CLICKHOUSE},
     "DECIMAL INT64": _ALL - {CLICKHOUSE},
     "DECIMAL FIXED_LEN_BYTE_ARRAY": frozenset({DATAFUSION, SPARK}),
     "DECIMAL BYTE_ARRAY": _NONE,
+    "DECIMAL over 38 digits": frozenset({DUCKDB}),
     "DATE": frozenset({DUCKDB, SPARK}),
     "TIME MILLIS": frozenset({DUCKDB}),
     "TIME MICROS": frozenset({DUCKDB, SPARK}),
     "TIME NANOS": frozenset({DUCKDB}),
+    "TIME UTC": _NONE,
     "TIMESTAMP local": frozenset({DUCKDB}),
     "TIMESTAMP UTC": frozenset({DUCKDB, SPARK}),
     "TIMESTAMP UTC NANOS": frozenset({DUCKDB}),
@@ -69,8 +71,11 @@ def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str,
         found.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
     if not has_length:
         found.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
-    if leaf.logical_type and leaf.logical_type.name == "FLOAT16":
+    kind = _kind(leaf)
+    if kind == "FLOAT16":
         found.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
+    if kind == "DECIMAL over 38 digits":
+        found.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
     return tuple(found)
 
 
@@ -81,8 +86,12 @@ def _kind(leaf: LeafColumn) -> str:
     match logical.name:
         case "INTEGER":
             return str(logical)
+        case "DECIMAL" if logical.precision > 38:
+            return "DECIMAL over 38 digits"
         case "DECIMAL":
             return f"DECIMAL {physical}"
+        case "TIME" if logical.is_adjusted_to_utc:
+            return "TIME UTC"
         case "TIME":
             return f"TIME {logical.unit}"
         case "TIMESTAMP" if not logical.is_adjusted_to_utc:

@@ -28,13 +28,17 @@ _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, er
 
 def version(status: os.stat_result) -> str:
     """Return what changes whenever another file takes the place or a writer touches it."""
-    return f"{status.st_dev:x}-{status.st_ino:x}-{status.st_mtime_ns:x}"
+    return "-".join(
+        f"{part:x}"
+        for part in (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    )
 
 
 def temporary_path(target: Path) -> Path:
     """Return the one temporary name that writers of `target` use."""
-    digest = hashlib.sha256(target.name.encode(errors="surrogateescape")).hexdigest()[:8]
-    return target.with_name(f".{target.name[:100]}.{digest}.parquet-bloom.tmp")
+    name = os.fsencode(target.name)
+    digest = hashlib.sha256(name).hexdigest()[:8]
+    return target.with_name(f".{os.fsdecode(name[:100])}.{digest}.parquet-bloom.tmp")
 
 
 class Rewrite:
@@ -58,6 +62,8 @@ class Rewrite:
         self._committed = False
         with contextlib.ExitStack() as undo:
             self._old = undo.enter_context(self._old_path.open("rb", buffering=0))
+            if self._in_place:  # held until the checksum file is back, so that the next writer finds it
+                self._exclude_others(self._old.fileno(), self._old_path)
             self._status = os.fstat(self._old.fileno())
             self._check_unchanged(self._status)
             if self._in_place and self._status.st_nlink > 1:
@@ -78,17 +84,23 @@ class Rewrite:
         _unlink(_Checksums.temporary(self._target))
         while True:
             mode = 0o600 if self._in_place else 0o666
-            fd = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+            fd = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
             try:
-                _lock(fd, self._temporary)
-            except (BlockingIOError, FileNotFoundError):
+                self._exclude_others(fd, self._temporary)
+            except BaseException:
                 os.close(fd)
-                raise ConcurrentChangeError(f"{self._target} is being written by another parquet-bloom") from None
+                raise
             if not os.fstat(fd).st_size:
                 return fd
             self.stale = str(self._temporary)
             self._temporary.unlink()
             os.close(fd)
+
+    def _exclude_others(self, fd: int, path: Path) -> None:
+        try:
+            _lock(fd, path)
+        except (BlockingIOError, FileNotFoundError):
+            raise ConcurrentChangeError(f"{self._target} is being written by another parquet-bloom") from None
 
     def _abandon(self) -> None:
         # While we hold its lock the temporary name is ours; after the rename it may be the next writer's.
@@ -109,7 +121,7 @@ class Rewrite:
         The copy is also sent to the disk here, so that a caller who computes meanwhile does not wait for it.
         """
         _copy(self._old.fileno(), self._fd, self._keep)
-        os.fdatasync(self._fd)
+        getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has the one only
 
     def append(self, data: bytes) -> int:
         """Write `data` at the end; return its offset in the new file."""
@@ -132,6 +144,10 @@ class Rewrite:
         """
         self._take_attributes()
         os.fsync(self._fd)
+        try:
+            self._check_unchanged(self._old_path.stat())
+        except FileNotFoundError:
+            raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
         if self._in_place:
             self._replace()
         else:
@@ -143,10 +159,6 @@ class Rewrite:
                 self._checksums.rewrite(self._fd, self._keep)
 
     def _replace(self) -> None:
-        try:
-            self._check_unchanged(self._old_path.stat())
-        except FileNotFoundError:
-            raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
         # A checksum file that does not fit makes Spark fail, one that is missing does not: so it goes first
         # and comes back last.
         if self._checksums:
@@ -154,10 +166,8 @@ class Rewrite:
         self._temporary.replace(self._target)
 
     def _appear(self) -> None:
-        self._check_unchanged(os.fstat(self._old.fileno()))
         try:
             os.link(self._temporary, self._target)
-            self._temporary.unlink()
         except FileExistsError:
             raise FilterExistsError(f"{self._target} exists; it was made meanwhile") from None
         except OSError as error:
@@ -166,6 +176,8 @@ class Rewrite:
             if os.path.lexists(self._target):  # a file system without hard links
                 raise FilterExistsError(f"{self._target} exists; it was made meanwhile") from None
             self._temporary.rename(self._target)
+        else:
+            self._temporary.unlink()
 
     def _check_unchanged(self, status: os.stat_result) -> None:
         if version(status) != self._version:
@@ -204,8 +216,10 @@ class _Checksums:
         path = data_file.with_name(f".{data_file.name}.crc")
         try:
             content = path.read_bytes()
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+                return None
+            raise
         size = os.fstat(fd).st_size
         step = int.from_bytes(content[4:8], "big")
         if content[:4] == cls._MAGIC and step > 0 and len(content) == 8 + 4 * -(-size // step):
@@ -222,7 +236,8 @@ class _Checksums:
         whole = keep // self._step
         size = os.fstat(fd).st_size
         sums = [self._sums[: 4 * whole]]
-        sums += (_crc(os.pread(fd, self._step, at)) for at in range(whole * self._step, size, self._step))
+        starts = range(whole * self._step, size, self._step)
+        sums += (_crc(os.pread(fd, min(self._step, size - at), at)) for at in starts)
         temporary = temporary_path(self.path)
         try:
             temporary.write_bytes(self._MAGIC + self._step.to_bytes(4, "big") + b"".join(sums))

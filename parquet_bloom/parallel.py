@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -37,13 +37,20 @@ def map_in_order(
             for item in items:
                 ahead.append(pool.submit(function, item))
                 if len(ahead) > threads:
-                    yield ahead.popleft().result()
+                    yield _result(ahead.popleft())
             while ahead:
-                yield ahead.popleft().result()
+                yield _result(ahead.popleft())
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _result(future: Future[_R]) -> _R:
+    # A signal that arrives just before the interpreter blocks is seen only when it wakes: so it wakes now and then.
+    while not future.done():
+        wait([future], timeout=0.5)
+    return future.result()
 
 
 @contextlib.contextmanager

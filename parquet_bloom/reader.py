@@ -200,13 +200,14 @@ def usable(footer: Footer, leaf: LeafColumn) -> str | None:
     """Return why no filter of this leaf may prune in this file, or None."""
     if reason := untrusted(leaf):
         return reason
-    if leaf.physical_type is PhysicalType.INT96 and not _writes_canonical_int96(footer.created_by):
+    if leaf.physical_type is PhysicalType.INT96 and not _writes_microseconds(footer):
         return "INT96 values have several forms, and this writer is not known to use one"
     return None
 
 
-def _writes_canonical_int96(created_by: str) -> bool:
-    return created_by.startswith(("parquet-mr", "parquet-cpp-arrow"))
+def _writes_microseconds(footer: Footer) -> bool:
+    """Return whether the file is Spark's: others hash nanoseconds that Spark and DuckDB then read cut off."""
+    return footer.created_by.startswith("parquet-mr") and b"org.apache.spark.version" in footer.raw
 
 
 # ---- probe -------------------------------------------------------------------------------
@@ -294,9 +295,7 @@ def _shown(value: Any) -> str:
     return value.text if isinstance(value, _Text) else str(value)
 
 
-def _probe(
-    source: Source, path: tuple[str, ...], literals: list[Any], timezone: str | None
-) -> Plan[list[ProbeAnswer]]:
+def _probe(source: Source, path: tuple[str, ...], literals: list[Any], timezone: str | None) -> Plan[list[ProbeAnswer]]:
     footer = yield from read_footer(source.size)
     leaf = find_leaf(footer.leaves, path, where=source.name)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
@@ -420,8 +419,6 @@ def _note_missing(
             missing.setdefault(path, error)
 
 
-def footers(
-    sources: Iterable[Source], *, log: RequestLog | None = None
-) -> Iterator[tuple[Source, Footer | Exception]]:
+def footers(sources: Iterable[Source], *, log: RequestLog | None = None) -> Iterator[tuple[Source, Footer | Exception]]:
     """Yield each source with its footer, or the error that it gave."""
     yield from drive(((s, read_footer(s.size)) for s in sources), log=log)

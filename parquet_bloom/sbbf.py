@@ -47,6 +47,7 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from parquet_bloom import _kernel
@@ -76,6 +77,7 @@ _OWN_PAGES_FROM = 4 * 1024 * 1024
 # --- sizing ---------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)  # row groups of a file are mostly alike, and a miss takes a fraction of a millisecond
 def false_positive_rate(bits_per_value: float) -> float:
     """Return the exact expected false-positive rate at this many bits per distinct value.
 

@@ -137,6 +137,8 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
             if (element.num_children or 0) < 0 or len(path) > _MAX_DEPTH:
                 raise CorruptFileError(f"group {format_path(path)} of the schema cannot be")
             stack.append((element.num_children or 0, path, nodes))
+        elif element.num_children:
+            raise CorruptFileError(f"column {format_path(path)} of the schema has a type and children")
         else:
             leaves.append(_leaf(element, path, nodes, len(leaves)))
     if any(remaining for remaining, _, _ in stack):

@@ -191,7 +191,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Float:
+class FloatLiteral:
     """A binary floating-point literal. Each width names what the column loses when converted to it:
     integers up to `integers` and decimals of up to `digits` digits stay apart.
     """
@@ -209,7 +209,7 @@ class _Float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decimal:
+class DecimalLiteral:
     """A decimal literal with the scale and the digits before the point of the type that an engine gives it."""
 
     value: Decimal
@@ -218,7 +218,7 @@ class _Decimal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Date:
+class DateLiteral:
     """A calendar day of any year, in days since 1970-01-01."""
 
     days: int
@@ -236,7 +236,7 @@ class _Unprovable(Exception):
     """Nothing follows from the filter for this literal; the text is the reason."""
 
 
-def _literal(value: object) -> object:
+def normalize_literal(value: object) -> object:
     """Return the literal as one of the types that the rules know, or None for what no rule knows."""
     module = type(value).__module__.partition(".")[0]
     if value is None or (module == "pandas" and type(value).__name__ in ("NaTType", "NAType")):
@@ -257,7 +257,7 @@ def _from_numpy(value: Any) -> object:
         return _from_datetime64(value)
     if kind == "f":
         exact = float(value)
-        return _Float(exact, 8 * value.dtype.itemsize) if exact == value or math.isnan(exact) else None
+        return FloatLiteral(exact, 8 * value.dtype.itemsize) if exact == value or math.isnan(exact) else None
     return value.item() if kind in "biuSU" else None
 
 
@@ -267,7 +267,7 @@ def _from_datetime64(value: Any) -> object:
     found = re.search(r"\[(\d*)(\w+)\]", value.dtype.str)
     count, unit = (int(found[1] or 1), found[2]) if found else (1, "")
     if unit in ("Y", "M", "W", "D"):
-        return _Date(int(value.astype("datetime64[D]").astype("int64")))
+        return DateLiteral(int(value.astype("datetime64[D]").astype("int64")))
     ticks = int(value.astype("int64")) * count
     if unit in _DATETIME64_PER_SECOND:
         nanoseconds = Fraction(ticks * _SECOND, _DATETIME64_PER_SECOND[unit])
@@ -296,11 +296,11 @@ def _from_pyarrow(value: Any) -> object:
     if pa.types.is_time(kind):
         return TimeOfDay(value.value * (_SECOND // _DATETIME64_PER_SECOND[kind.unit]))
     if pa.types.is_date(kind):
-        return _Date(value.value if kind == pa.date32() else value.value // 86_400_000)
+        return DateLiteral(value.value if kind == pa.date32() else value.value // 86_400_000)
     if pa.types.is_decimal(kind):
-        return _Decimal(value.as_py(), max(kind.scale, 0), kind.precision - kind.scale)
+        return DecimalLiteral(value.as_py(), max(kind.scale, 0), kind.precision - kind.scale)
     if pa.types.is_floating(kind):
-        return _Float(float(value.as_py()), kind.bit_width)
+        return FloatLiteral(float(value.as_py()), kind.bit_width)
     known = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or _is_bytes(kind)
     return value.as_py() if known else None
 
@@ -311,10 +311,10 @@ def _is_bytes(kind: Any) -> bool:
     return kind in _byte_array_types() or pa.types.is_fixed_size_binary(kind)
 
 
-def _from_decimal(value: Decimal) -> _Decimal:
+def _from_decimal(value: Decimal) -> DecimalLiteral:
     exponent = value.as_tuple().exponent
     scale = max(-exponent, 0) if isinstance(exponent, int) else 0
-    return _Decimal(value, scale, max(value.adjusted() + 1, 1))
+    return DecimalLiteral(value, scale, max(value.adjusted() + 1, 1))
 
 
 def _same(value: Any) -> Any:
@@ -329,13 +329,13 @@ _OWN: Mapping[type, Callable[[Any], object]] = {
     bytes: bytes,
     bytearray: bytes,
     memoryview: bytes,
-    float: _Float,
+    float: FloatLiteral,
     Decimal: _from_decimal,
     uuid.UUID: _same,
     datetime: _from_datetime,
-    date: lambda value: _Date(value.toordinal() - _EPOCH_ORDINAL),
+    date: lambda value: DateLiteral(value.toordinal() - _EPOCH_ORDINAL),
     time: lambda value: _as_time_of_day(value) or _ZonedTime(),
-    **dict.fromkeys((_Float, _Decimal, _Date, _Null, Timestamp, TimeOfDay), _same),
+    **dict.fromkeys((FloatLiteral, DecimalLiteral, DateLiteral, _Null, Timestamp, TimeOfDay), _same),
 }
 _FOREIGN: Mapping[str, Callable[[Any], object]] = {"numpy": _from_numpy, "pyarrow": _from_pyarrow}
 
@@ -364,7 +364,7 @@ def _integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
         yield (value % (1 << 8 * width)).to_bytes(width, "little")
 
 
-def _integer_from_float(leaf: LeafColumn, literal: _Float) -> Iterator[bytes]:
+def _integer_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[bytes]:
     # Spark, DuckDB and DataFusion convert the column to the literal's type, and large integers collapse there.
     least, most = _integer_range(leaf)
     if max(-least, most) > literal.integers and not abs(literal.value) < literal.integers:
@@ -375,7 +375,7 @@ def _integer_from_float(leaf: LeafColumn, literal: _Float) -> Iterator[bytes]:
         yield from _integer(leaf, int(literal.value))
 
 
-def _integer_from_decimal(leaf: LeafColumn, literal: _Decimal) -> Iterator[bytes]:
+def _integer_from_decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
     _require_common_decimal(20, 0, literal)  # the type that engines give a 64-bit integer
     if literal.value == literal.value.to_integral_value():
         yield from _integer(leaf, int(literal.value))
@@ -392,7 +392,7 @@ def _float_format(leaf: LeafColumn) -> str:
     return {8: "<d", 4: "<f", 2: "<e"}[leaf.width or 0]
 
 
-def _float(leaf: LeafColumn, literal: _Float) -> Iterator[bytes]:
+def _float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[bytes]:
     # Either the column is widened, which keeps values apart, or the literal is narrowed, perhaps in two steps.
     narrowed = struct.unpack("<f", _pack_float("<f", literal.value))[0] if leaf.width == 2 else literal.value
     for value in (literal.value, narrowed):
@@ -416,10 +416,10 @@ def _pack_float(form: str, value: float) -> bytes:
 def _float_from_integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
     if not -(2**63) <= value < 2**64 or int(float(value)) != value:
         raise _Unprovable(f"{_short(value)} is not exactly a float, and engines round it differently")
-    yield from _float(leaf, _Float(float(value)))
+    yield from _float(leaf, FloatLiteral(float(value)))
 
 
-def _float_from_decimal(leaf: LeafColumn, literal: _Decimal) -> Iterator[bytes]:
+def _float_from_decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
     raise _Unprovable("DataFusion rounds the column to compare it with a DECIMAL literal")
 
 
@@ -437,7 +437,7 @@ def _precision_and_scale(leaf: LeafColumn) -> tuple[int, int]:
     return logical.precision, logical.scale
 
 
-def _require_common_decimal(integer_digits: int, scale: int, literal: _Decimal) -> None:
+def _require_common_decimal(integer_digits: int, scale: int, literal: DecimalLiteral) -> None:
     """Refuse what no common type of 38 digits holds: engines then round the column, the literal or both."""
     if not literal.value.is_finite():
         raise _Unprovable(f"{literal.value} is no decimal number")
@@ -445,7 +445,7 @@ def _require_common_decimal(integer_digits: int, scale: int, literal: _Decimal) 
         raise _Unprovable(f"column and literal have no common DECIMAL of {_DECIMAL_DIGITS} digits, so engines round")
 
 
-def _decimal(leaf: LeafColumn, literal: _Decimal) -> Iterator[bytes]:
+def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
     precision, scale = _precision_and_scale(leaf)
     _require_common_decimal(precision - scale, scale, literal)
     unscaled = Fraction(literal.value) * 10**scale
@@ -459,7 +459,7 @@ def _decimal_from_integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
     yield from _decimal(leaf, _from_decimal(Decimal(value)))
 
 
-def _decimal_from_float(leaf: LeafColumn, literal: _Float) -> Iterator[bytes]:
+def _decimal_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[bytes]:
     precision, scale = _precision_and_scale(leaf)
     if precision > literal.digits:
         raise _Unprovable(
@@ -544,7 +544,7 @@ def _decode_text(leaf: LeafColumn, plain: bytes) -> str | bytes:
 # --- dates and times ------------------------------------------------------------------------------------------
 
 
-def _date(leaf: LeafColumn, literal: _Date) -> Iterator[bytes]:
+def _date(leaf: LeafColumn, literal: DateLiteral) -> Iterator[bytes]:
     if literal.days < _GREGORIAN_FROM:
         raise _Unprovable(_REBASED)
     yield from _integer(leaf, literal.days)
@@ -553,7 +553,7 @@ def _date(leaf: LeafColumn, literal: _Date) -> Iterator[bytes]:
 def _date_from_timestamp(leaf: LeafColumn, literal: Timestamp) -> Iterator[bytes]:
     if literal.utc:
         raise _Unprovable("the day of a zoned timestamp depends on the session's time zone")
-    yield from _date(leaf, _Date(literal.nanoseconds // _DAY))
+    yield from _date(leaf, DateLiteral(literal.nanoseconds // _DAY))
 
 
 def _decode_date(leaf: LeafColumn, plain: bytes) -> date | Timestamp:
@@ -628,7 +628,7 @@ def _offset(literal: Timestamp, zone: tzinfo, fold: int) -> int:
     return _nanoseconds(offset)
 
 
-def _timestamp_from_date(leaf: LeafColumn, literal: _Date, zone: tzinfo | None) -> Iterator[bytes]:
+def _timestamp_from_date(leaf: LeafColumn, literal: DateLiteral, zone: tzinfo | None) -> Iterator[bytes]:
     yield from _timestamp(leaf, Timestamp(literal.days * _DAY), zone)
 
 
@@ -652,7 +652,7 @@ def _int96(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Iterato
         yield from _pack_int96(nanoseconds // 1000 * 1000)  # Spark and DuckDB read it in microseconds
 
 
-def _int96_from_date(leaf: LeafColumn, literal: _Date, zone: tzinfo | None) -> Iterator[bytes]:
+def _int96_from_date(leaf: LeafColumn, literal: DateLiteral, zone: tzinfo | None) -> Iterator[bytes]:
     yield from _int96(leaf, Timestamp(literal.days * _DAY), zone)
 
 
@@ -801,7 +801,7 @@ _BOOLEANS = _Rule(
     "true",
 )
 _INTEGERS = _Rule(
-    {int: _integer, _Float: _integer_from_float, _Decimal: _integer_from_decimal},
+    {int: _integer, FloatLiteral: _integer_from_float, DecimalLiteral: _integer_from_decimal},
     _decode_integer,
     _parse_integer,
     "an int such as 42",
@@ -811,7 +811,7 @@ _SIZED_INTEGERS = _Rule(
     _INTEGERS.encode, _decode_integer, _parse_integer, _INTEGERS.example, _INTEGERS.typed, _bits_fit
 )
 _FLOATS = _Rule(
-    {_Float: _float, int: _float_from_integer, _Decimal: _float_from_decimal},
+    {FloatLiteral: _float, int: _float_from_integer, DecimalLiteral: _float_from_decimal},
     _decode_float,
     _parse_float,
     "a float such as 1.5",
@@ -821,7 +821,7 @@ _HALF_FLOATS = _Rule(
     _FLOATS.encode, _decode_float, _parse_float, _FLOATS.example, _FLOATS.typed, lambda leaf: leaf.width == 2
 )
 _DECIMALS = _Rule(
-    {_Decimal: _decimal, int: _decimal_from_integer, _Float: _decimal_from_float},
+    {DecimalLiteral: _decimal, int: _decimal_from_integer, FloatLiteral: _decimal_from_float},
     _decode_decimal,
     _parse_decimal,
     "a decimal.Decimal such as Decimal('1.50')",
@@ -843,7 +843,7 @@ _UUIDS = _Rule(
     lambda leaf: leaf.width == 16,
 )
 _DATES = _Rule(
-    {_Date: _date, Timestamp: _date_from_timestamp},
+    {DateLiteral: _date, Timestamp: _date_from_timestamp},
     _decode_date,
     _parse_date,
     "a datetime.date such as date(2024, 2, 3)",
@@ -858,7 +858,7 @@ _TIMES = _Rule(
     _unit_fits,
 )
 _TIMESTAMPS = _Rule(
-    {Timestamp: _timestamp, _Date: _timestamp_from_date},
+    {Timestamp: _timestamp, DateLiteral: _timestamp_from_date},
     _decode_timestamp,
     _parse_timestamp,
     "a datetime such as datetime(2024, 2, 3, 12, 30)",
@@ -867,7 +867,7 @@ _TIMESTAMPS = _Rule(
     zoned=True,
 )
 _OLD_TIMESTAMPS = _Rule(
-    {Timestamp: _int96, _Date: _int96_from_date},
+    {Timestamp: _int96, DateLiteral: _int96_from_date},
     _decode_int96,
     _parse_timestamp,
     _TIMESTAMPS.example,
@@ -978,13 +978,13 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
 
 
 def _encodings(leaf: LeafColumn, value: object, zone: tzinfo | None) -> Iterator[bytes]:
-    rule, literal = _rule(leaf), _literal(value)
+    rule, literal = _rule(leaf), normalize_literal(value)
     if isinstance(literal, _Null):
         raise _Unprovable("NULL")
     encode = rule.encode.get(type(literal))
     if encode is None:
         raise _incomparable(leaf, value)
-    if isinstance(literal, _Float) and math.isnan(literal.value):
+    if isinstance(literal, FloatLiteral) and math.isnan(literal.value):
         raise _Unprovable("NaN")
     return encode(leaf, literal, zone) if rule.zoned else encode(leaf, literal)
 

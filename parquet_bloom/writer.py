@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from parquet_bloom.format.splice import FilterEdit, splice_filters
 from parquet_bloom.format.thrift_io import decode
 from parquet_bloom.parallel import Progress, Ticker, background, map_in_order, share_threads
 from parquet_bloom.ranges import ByteRange
-from parquet_bloom.reader import StoredFilter, describe_error, read_filters
+from parquet_bloom.reader import StoredFilter, describe_error, distrust, read_filters
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.schema import LeafColumn, find_leaf, parse_path
@@ -51,6 +51,9 @@ from parquet_bloom.storage import (
 from parquet_bloom.values import companion_hashes, hash_array, unbuildable
 
 DEFAULT_FPP = 0.01
+
+HELD_BYTES = 32 * 1024 * 1024
+"""Filters that are held while the old file is still being copied."""
 
 _Edits = dict[tuple[int, int], FilterEdit]
 
@@ -246,9 +249,9 @@ def add(
     def work(plan: _AddPlan) -> FileAdded:
         if plan.error is not None:
             return plan.refused(plan.error)
-        if not plan.build and not plan.edits:
-            return plan.result("unchanged")
         try:
+            if not plan.build and not plan.edits:
+                return _leave(plan, options)
             return _write_filters(plan, options, threads, tick, stop)
         except (ParquetBloomError, OSError) as error:
             if strict:
@@ -372,20 +375,59 @@ def _write_filters(
     with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
         _note_stale(out, plan.notes)
         with background(out.copy) as copied:
-            built = map_in_order(build, plan.build, threads, failed)
+            built = _once_copied(copied, map_in_order(build, plan.build, threads, failed))
             for (row_group, leaf, replaced), bloom in zip(plan.build, built, strict=True):
-                copied.result()
+                tick()
+                if bloom.is_empty and distrust(footer, row_group, leaf, bloom):  # no reader could tell this filter from a damaged one
+                    plan.skipped.append(SkippedChunk(row_group, leaf.name, "holds no values but nulls"))
+                    if replaced:
+                        edits[row_group, leaf.index] = None
+                    continue
                 data = bloom.to_bytes()
                 offset = _append_checked(out, data)
                 edits[row_group, leaf.index] = (offset, len(data))
                 filters.append(
                     AddedFilter(row_group, leaf.name, bloom.num_bytes, bloom.fpp, offset, len(data), replaced)
                 )
-                tick()
             copied.result()
+        if not edits:
+            return _finish(plan, out)
         _append_footer(out, footer, edits)
         out.commit()
     return plan.result("written", bytes_added=out.position - plan.source.size, filters=tuple(filters))
+
+
+def _once_copied(
+    copied: Future[None], built: Iterable[SplitBlockBloomFilter]
+) -> Iterator[SplitBlockBloomFilter]:
+    """Yield what is built, in order, from when the copy is done; until then a bounded lot of it is held."""
+    held: list[SplitBlockBloomFilter] = []
+    for bloom in built:
+        held.append(bloom)
+        if sum(h.num_bytes for h in held) > HELD_BYTES:
+            copied.result()
+        if copied.done():
+            copied.result()
+            yield from held
+            held.clear()
+    copied.result()
+    yield from held
+
+
+def _leave(plan: _AddPlan, options: _AddOptions) -> FileAdded:
+    """Return that there is nothing to do, after copying the file as it is where there is another to write."""
+    if plan.target is None:
+        return plan.result("unchanged")
+    with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
+        _note_stale(out, plan.notes)
+        out.copy()
+        return _finish(plan, out)
+
+
+def _finish(plan: _AddPlan, out: Rewrite) -> FileAdded:
+    if plan.target is not None:
+        out.commit()
+    return plan.result("unchanged")
 
 
 def _build(
@@ -524,7 +566,8 @@ def _drop_one(
     def result(status: str, **fields: Any) -> FileDropped:
         return FileDropped(source.name, target or source.name, status, source.size, notes=tuple(plan.notes), **fields)
 
-    if (restore and keep == source.size) or (not restore and not plan.cleared):
+    unchanged = keep == source.size if restore else not plan.cleared
+    if unchanged and (target is None or dry_run):
         return result("unchanged")
     if restore:
         done = {"cleared": len(plan.cleared), "bytes_freed": source.size - keep}
@@ -535,10 +578,10 @@ def _drop_one(
     with rewrite(source, keep, target=target, keep_mtime=keep_mtime) as out:
         _note_stale(out, plan.notes)
         out.copy()
-        if not restore:
+        if not restore and not unchanged:
             _append_footer(out, plan.footer, {(group, leaf.index): None for group, leaf in plan.cleared})
         out.commit()
-    return result("written", **done)
+    return result("unchanged") if unchanged else result("written", **done)
 
 
 _SCAN_STEP = 4 * 1024 * 1024
@@ -607,7 +650,7 @@ def _targets(
     sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None
 ) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
-    if output is None:
+    if output is None or not sources:
         return [None] * len(sources)
     asked = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     fs = sources[0].fs

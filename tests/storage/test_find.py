@@ -1,0 +1,205 @@
+"""`find` names files as engines would: globs, directories without hidden names, URLs, each file once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from parquet_bloom.storage import Source, find
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: Any) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    fs = fsspec.filesystem("memory")
+    yield fs
+    if fs.exists("/find"):
+        fs.rm("/find", recursive=True)
+
+
+def make(*files: str) -> None:
+    for name in files:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(b"x" * len(name))
+
+
+def names(paths: Any, **options: Any) -> list[str]:
+    return [source.name for source in find(paths, **options)]
+
+
+TREE = [
+    "d/a.parquet",
+    "d/b.parquet",
+    "d/part=1/c.parquet",
+    "d/part=1/deep/e.parquet",
+    "d/_SUCCESS",
+    "d/_metadata",
+    "d/_hidden.parquet",
+    "d/.hidden.parquet",
+    "d/.a.parquet.crc",
+    "d/_delta/x.parquet",
+    "d/.tmp/x.parquet",
+    "d/part=1/_temporary/x.parquet",
+    "d/notes.txt",
+    "d/part=1/part-0.parquet.tmp",
+]
+SEEN = ["d/a.parquet", "d/b.parquet", "d/part=1/c.parquet", "d/part=1/deep/e.parquet"]
+
+
+@pytest.mark.parametrize("path", ["d", "d/", "./d", "d/../d"])
+def test_a_directory_is_recursive_and_skips_hidden_names(here: Path, path: str) -> None:
+    make(*TREE)
+    assert names(path) == SEEN
+    assert [s.relative for s in find(path)] == [name.removeprefix("d/") for name in SEEN]
+
+
+def test_a_directory_in_memory_gives_the_same(memory: Any) -> None:
+    for name in TREE:
+        memory.pipe_file(f"/find/{name}", b"x")
+    assert names("memory://find/d") == [f"memory://find/{name}" for name in SEEN]
+    assert [s.relative for s in find("memory://find/d")] == [name.removeprefix("d/") for name in SEEN]
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("d/*.parquet", SEEN[:2]),
+        ("d/?.parquet", SEEN[:2]),
+        ("d/[a].parquet", SEEN[:1]),
+        ("d/*/*.parquet", SEEN[2:3]),
+        ("d/**/*.parquet", SEEN),
+        ("d/part=*", SEEN[2:]),
+        ("*/part=1/c.parquet", SEEN[2:3]),
+    ],
+)
+def test_globs_locally_and_in_memory(here: Path, memory: Any, glob: str, expected: list[str]) -> None:
+    make(*TREE)
+    for name in TREE:
+        memory.pipe_file(f"/find/{name}", b"x")
+    assert sorted(names(glob)) == expected
+    assert sorted(names(f"memory://find/{glob}")) == [f"memory://find/{name}" for name in expected]
+
+
+def test_a_hidden_file_that_is_named_is_found(here: Path) -> None:
+    make(*TREE)
+    assert names(["d/_hidden.parquet", "d/.tmp"]) == ["d/_hidden.parquet", "d/.tmp/x.parquet"]
+
+
+def test_a_file_is_found_once_in_the_order_of_the_paths(here: Path) -> None:
+    make(*TREE)
+    asked = ["d/part=1", "d/b.parquet", str(here / "d/b.parquet"), f"file://{here}/d/a.parquet", "d", "d/*.parquet"]
+    assert [Path(name).name for name in names(asked)] == ["c.parquet", "e.parquet", "b.parquet", "a.parquet"]
+
+
+def test_names_are_relative_where_the_path_was(here: Path) -> None:
+    make("d/a.parquet")
+    assert names("d/a.parquet") == ["d/a.parquet"]
+    assert names(here / "d") == [str(here / "d/a.parquet")]
+    assert names(Path("d")) == ["d/a.parquet"]
+
+
+@pytest.mark.parametrize("name", ["a*.parquet", "a?b.parquet", "a[1].parquet", "a[.parquet", "[a]/x y.parquet", "**"])
+def test_a_name_with_glob_characters_that_exists_is_that_file(here: Path, name: str) -> None:
+    make(name, "abc.parquet", "a1.parquet")
+    assert names(name) == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.parquet", "ä ö.parquet", "a::b.parquet", "~.parquet", "%20.parquet", "a\nb.parquet"]
+)
+def test_odd_names_are_names(here: Path, name: str) -> None:
+    make(name)
+    assert names(name) == [name]
+    assert names(str(here)) == [str(here / name)]
+
+
+def test_names_that_are_not_utf_8_are_found(here: Path) -> None:
+    name = os.fsdecode(b"\xff\xfe.parquet")
+    make(name)
+    assert names(name) == names("*.parquet") == [name]
+
+
+@pytest.mark.parametrize(
+    "path", ["none.parquet", "none/", "none*.parquet", "memory://none/x.parquet", "memory://none/*", "empty"]
+)
+def test_what_names_nothing_is_an_error_with_the_path(here: Path, path: str) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="names no Parquet file") as raised:
+        find(path)
+    assert str(raised.value).startswith(path)
+
+
+def test_no_paths_are_no_files() -> None:
+    assert find([]) == []
+
+
+def test_a_filesystem_object_takes_its_own_paths(memory: Any) -> None:
+    memory.pipe_file("/find/a.parquet", b"12345")
+    (source,) = find("/find/a.parquet", filesystem=memory)
+    assert (source.path, source.size, source.fs) == ("/find/a.parquet", 5, memory)
+
+
+def test_a_directory_filesystem_works(here: Path) -> None:
+    make("d/a.parquet")
+    fs = fsspec.filesystem("dir", path=str(here / "d"), fs=fsspec.filesystem("file"))
+    assert [s.size for s in find("a.parquet", filesystem=fs)] == [len("d/a.parquet")]
+
+
+def test_links_to_directories_are_followed_once(here: Path) -> None:
+    make("d/a.parquet", "e/b.parquet")
+    Path("d/loop").symlink_to(".")
+    Path("d/up").symlink_to("..")
+    Path("d/other").symlink_to("../e")
+    real = sorted(os.path.realpath(name) for name in names("d"))
+    assert real == [str(here / "d/a.parquet"), str(here / "e/b.parquet")]
+
+
+def test_a_link_that_leads_nowhere_holds_no_rows(here: Path) -> None:
+    make("d/a.parquet")
+    Path("d/gone.parquet").symlink_to("nowhere")
+    assert names("d") == ["d/a.parquet"]
+    with pytest.raises(FileNotFoundError):
+        find("d/gone.parquet")
+
+
+def version(source: Source) -> str:
+    return find(source.name)[0].version
+
+
+def test_the_version_changes_with_content_place_or_attributes(here: Path) -> None:
+    make("a.parquet", "b.parquet")
+    (a,) = find("a.parquet")
+    assert version(a) == a.version
+    seen = {a.version}
+    status = Path("a.parquet").stat()
+
+    def changed() -> bool:
+        os.utime("a.parquet", ns=(status.st_atime_ns, status.st_mtime_ns))
+        fresh = version(a)
+        is_new = fresh not in seen
+        seen.add(fresh)
+        return is_new
+
+    Path("a.parquet").write_bytes(b"other content")
+    assert changed()
+    Path("a.parquet").chmod(0o600)
+    assert changed()
+    Path("b.parquet").replace("a.parquet")
+    assert changed()
+
+
+def test_the_version_in_memory_changes_with_the_object(memory: Any) -> None:
+    memory.pipe_file("/find/a.parquet", b"1")
+    before = find("memory://find/a.parquet")[0].version
+    memory.pipe_file("/find/a.parquet", b"2")
+    assert find("memory://find/a.parquet")[0].version != before
