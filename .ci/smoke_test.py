@@ -11,7 +11,7 @@ import parquet_bloom
 
 
 def cli(*arguments: str) -> int:
-    return subprocess.run(["parquet-bloom", *arguments], check=False).returncode
+    return subprocess.run(["parquet-bloom", *arguments], check=False, capture_output=True).returncode
 
 
 def main() -> None:

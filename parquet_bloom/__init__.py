@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from parquet_bloom.cache import Cache
     from parquet_bloom.demonstration import demo
     from parquet_bloom.errors import (
         ColumnNotFoundError,
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
         PredicateError,
         UnsupportedError,
     )
+    from parquet_bloom.lookup import lookup
+    from parquet_bloom.predicate import col
+    from parquet_bloom.pruning import prune
     from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH, inspect, probe
     from parquet_bloom.sbbf import SplitBlockBloomFilter
     from parquet_bloom.verification import verify
@@ -41,17 +45,22 @@ _HOMES = {
     "PredicateError": "errors",
     "SplitBlockBloomFilter": "sbbf",
     "UnsupportedError": "errors",
+    "Cache": "cache",
     "add": "writer",
+    "col": "predicate",
     "demo": "demonstration",
     "drop": "writer",
     "inspect": "reader",
+    "lookup": "lookup",
     "probe": "reader",
+    "prune": "pruning",
     "verify": "verification",
 }
 
 __all__ = [
     "CANNOT_MATCH",
     "MIGHT_MATCH",
+    "Cache",
     "ColumnNotFoundError",
     "ConcurrentChangeError",
     "CorruptFileError",
@@ -63,10 +72,13 @@ __all__ = [
     "SplitBlockBloomFilter",
     "UnsupportedError",
     "add",
+    "col",
     "demo",
     "drop",
     "inspect",
+    "lookup",
     "probe",
+    "prune",
     "verify",
 ]
 

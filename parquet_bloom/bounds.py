@@ -1,7 +1,7 @@
 """Column statistics: what the footer says about a column chunk's least and greatest value, as far as it can be trusted.
 
 Every rule here is somebody's lost row. Each bound that is not trusted is absent, with the reason.
-(parquet.thrift: Statistics, ColumnOrder; PARQUET-251, PARQUET-686, PARQUET-1222, PARQUET-1246.)
+(parquet.thrift: Statistics, ColumnOrder; PARQUET-251, PARQUET-686, PARQUET-1222, PARQUET-1246, PARQUET-1655.)
 """
 
 from __future__ import annotations
@@ -42,21 +42,32 @@ class BoundsReader:
     """Reads the bounds of one leaf's column chunks; what the type decides is decided once."""
 
     def __init__(self, leaf: LeafColumn) -> None:
+        self.leaf = leaf
         self._index = leaf.index
+        self._is_repeated = leaf.is_repeated
         self._key = key_function(leaf)
         self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+        self._is_decimal = leaf.logical_type is not None and leaf.logical_type.name == "DECIMAL"
         self._never_in_doubt = _never_in_doubt(leaf)
         self._is_signed_integer = self._never_in_doubt and leaf.physical_type in _INTEGERS
 
     def read(self, footer: Footer, row_group: int) -> Bounds:
         """Return the bounds of a column chunk, whose own metadata must be in order (`Footer.chunk_problem`)."""
-        chunk = footer.metadata.row_groups[row_group].columns[self._index].meta_data
+        group = footer.metadata.row_groups[row_group]
+        chunk = group.columns[self._index].meta_data
         statistics = chunk.statistics
+        if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
+            problem = f"it has {chunk.num_values} values in {group.num_rows} rows, which cannot be"
+            return Bounds(chunk.num_values, None, untrusted=problem)
         if statistics is None:
             return Bounds(chunk.num_values, None)
         nulls = statistics.null_count
         if nulls is not None and not 0 <= nulls <= chunk.num_values:
             return Bounds(chunk.num_values, None, untrusted=f"its null count {nulls} cannot be")
+        if nulls == chunk.num_values and any(
+            (statistics.min_value, statistics.max_value, statistics.min, statistics.max)
+        ):
+            return Bounds(chunk.num_values, None, untrusted="it has bounds although all its values are null")
         found = self._trusted_pair(footer, statistics)
         if isinstance(found, str):
             return Bounds(chunk.num_values, nulls, untrusted=found)
@@ -75,7 +86,7 @@ class BoundsReader:
         """Return the least and the greatest value, or why they cannot be trusted."""
         if self._key is None:
             return "the column's type has no order"
-        if self._is_bytes and (problem := _damaged_writer(footer.created_by)):
+        if self._is_bytes and (problem := _damaged_writer(footer.created_by, is_decimal=self._is_decimal)):
             return problem
         orders = footer.metadata.column_orders
         if statistics.min_value is not None and statistics.max_value is not None:
@@ -109,11 +120,13 @@ def _never_in_doubt(leaf: LeafColumn) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _damaged_writer(created_by: str) -> str | None:
-    """Return why a writer's binary statistics are not to be trusted (PARQUET-251), or None."""
+def _damaged_writer(created_by: str, *, is_decimal: bool) -> str | None:
+    """Return why a writer's binary statistics are not to be trusted (PARQUET-251, PARQUET-1655), or None."""
     found = re.match(r"(.*?)\s+version\s+v?(\d+)\.(\d+)", created_by)
     if found is None:
         return "its writer is not known, and some writers damage them"
     if found[1] == "parquet-mr" and (int(found[2]), int(found[3])) < (1, 8):
         return "parquet-mr before 1.8.0 damages them"
+    if found[1] == "parquet-cpp" and is_decimal:  # its name before Arrow 1.0; then parquet-cpp-arrow
+        return "parquet-cpp ordered decimals as unsigned bytes"
     return None

@@ -19,9 +19,12 @@ import click
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from parquet_bloom.lookup import Lookup
     from parquet_bloom.parallel import Progress
+    from parquet_bloom.pruning import Pruning
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
     from parquet_bloom.verification import Verification
     from parquet_bloom.writer import Added, Dropped
@@ -93,9 +96,9 @@ _output = click.option("-o", "--output", metavar="PATH", help="Write new files h
 _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be done.")
 _keep_mtime = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
 _strict = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
-_force = click.option(
-    "--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table."
-)
+_timezone = click.option("--timezone", metavar="ZONE", help="Of datetimes without one, such as Europe/Berlin.")
+_complain = click.option("--strict", is_flag=True, help="Stop at a file that cannot be read, instead of keeping it.")
+_force = click.option("--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table.")
 
 
 def _storage(command: _Command) -> _Command:
@@ -151,7 +154,7 @@ def inspect(
 @_paths
 @click.argument("column")
 @click.argument("value")
-@click.option("--timezone", metavar="ZONE", help="Of datetimes without one, such as Europe/Berlin.")
+@_timezone
 @_json
 @_storage
 def probe(
@@ -205,9 +208,7 @@ def probe(
 @_force
 @_json
 @_storage
-def add(
-    paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any
-) -> None:
+def add(paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any) -> None:
     """Give columns a filter in every row group that has none.
 
     No page is encoded again: the old bytes stay the beginning of the new file, which replaces the old one
@@ -289,6 +290,86 @@ def verify(
     else:
         _print_verification(verified)
     sys.exit(ERROR if verified.has_errors else NO_MATCH if verified.findings else MATCH)
+
+
+@main.command()
+@_paths
+@click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
+@click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, a line each.")
+@click.option("--explain", is_flag=True, help="Print every row group and what decided about it.")
+@_timezone
+@_complain
+@_json
+@_storage
+def prune(
+    paths: tuple[str, ...],
+    where: str,
+    files_only: bool,
+    explain: bool,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show which files and row groups can hold rows that match, by statistics and filters.
+
+    \b
+    Examples:
+      parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
+      parquet-bloom prune events/ -w "user.id IN (1, 2)" --files-only | xargs -d '\\n' cp -t found/
+    """
+    with _progress("pruning") as progress:
+        pruned = parquet_bloom.prune(
+            paths, where, storage_options=_storage_options(storage), progress=progress, **options
+        )
+    if files_only:
+        for file in pruned.files:
+            click.echo(file.path)
+    elif as_json:
+        _print_json(pruned.all_files)
+    elif explain:
+        click.echo(pruned.explain())
+    else:
+        _print_pruning(pruned)
+    for file in pruned.files:
+        if file.kept_whole is not None and not explain and not as_json:
+            _say(f"{file.path}: kept whole: {file.kept_whole}", color="yellow", err=True)
+    sys.exit(MATCH if pruned.might_match else NO_MATCH)
+
+
+@main.command()
+@_paths
+@click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column that holds the keys.")
+@click.option(
+    "-k", "--keys", required=True, metavar="FILE", help="Keys: Parquet or CSV with that column, or text, a key a line."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the candidates to this new Parquet file.")
+@_timezone
+@_complain
+@_json
+@_storage
+def lookup(
+    paths: tuple[str, ...],
+    column: str,
+    keys: str,
+    output: str | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show which row groups can hold which of many keys, and which keys are nowhere.
+
+    \b
+    Example:
+      parquet-bloom lookup events/ --column id --keys keys.txt -o candidates.parquet
+    """
+    with _progress("looking up") as progress:
+        found = parquet_bloom.lookup(
+            paths, column, keys, storage_options=_storage_options(storage), progress=progress, **options
+        )
+        num_candidates = found.write(output) if output is not None else _print_candidates(found, as_json)
+    if output is not None and not as_json:
+        _say(f"{output}: {_count(num_candidates, 'candidate')}")
+    sys.exit(MATCH if num_candidates else NO_MATCH)
 
 
 @main.command()
@@ -442,6 +523,44 @@ def _print_probe(answer: Probe) -> None:
             _say(f"{said}, {_groups(groups)}: {reason}", 2, color="green" if said == CANNOT_MATCH else None)
     kept = sum(any(said == MIGHT_MATCH for said, _ in answers) for answers in files.values())
     _print_total(len(files), [], f"{kept:,} might match")
+
+
+def _print_pruning(pruned: Pruning) -> None:
+    totals = pruned.totals
+    kept = [file for file in pruned.files if file.row_groups]
+    if kept:
+        table = _table("file", "read", "of", "rows", "bytes", "row groups", right=("read", "of", "rows", "bytes"))
+        for file in kept:
+            groups = [group for group in file.row_groups if group.is_kept]
+            table.add_row(
+                file.path,
+                str(len(groups)),
+                str(len(file.row_groups)),
+                f"{sum(group.num_rows for group in groups):,}",
+                _size(sum(group.stop - group.start for group in groups)),
+                _groups(group.row_group for group in groups),
+            )
+        _show(table)
+    _say(
+        f"{totals.files_kept:,} of {_count(totals.files, 'file')} and {totals.row_groups_kept:,} of "
+        f"{_count(totals.row_groups, 'row group')} must be read: {_size(totals.bytes_kept)} of {_size(totals.bytes)}; "
+        f"{totals.row_groups_by_statistics:,} ruled out by statistics, {totals.row_groups_by_filters:,} by filters"
+    )
+
+
+def _print_candidates(found: Lookup, as_json: bool) -> int:
+    num_candidates = 0
+    for batch in found:
+        num_candidates += batch.num_rows - batch.column("path").null_count
+        for row in batch.to_pylist():
+            if as_json:
+                click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **row}, ensure_ascii=False, default=str))
+            elif row["path"] is None:
+                click.echo(f"{row['key']}\tnowhere")
+            else:
+                group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
+                click.echo(f"{row['key']}\t{row['path']}\t{group}")
+    return num_candidates
 
 
 def _print_added(added: Added) -> None:

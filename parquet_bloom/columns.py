@@ -8,13 +8,15 @@ chunk, the nodes above it, and no logical types; INT96 is read as twelve bytes.
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.footer import MAGIC, Footer, Plan
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
@@ -65,16 +67,26 @@ class ColumnChunks:
         except (pa.ArrowNotImplementedError, NotImplementedError) as error:
             raise UnsupportedError(f"{self._at(row_group, leaf)}: {error}") from error
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno:
+            if isinstance(error, ConcurrentChangeError) or (isinstance(error, OSError) and error.errno):
                 raise
-            raise CorruptFileError(f"{self._at(row_group, leaf)} does not decode: {error}") from error
+            what = f"{self._at(row_group, leaf)} does not decode: {error}"
+            raise CorruptFileError(what, path=self._source.name) from error
 
     def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
         num_rows = self._footer.metadata.row_groups[row_group].num_rows
         metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
         handle = pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *_extent(chunk))
         entries = rows = nulls = 0
-        with handle, pq.ParquetFile(handle, metadata=metadata, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+        with (
+            handle,
+            pq.ParquetFile(
+                handle,
+                metadata=metadata,
+                buffer_size=BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            ) as file,
+        ):
             for batch in file.iter_batches(_batch_rows(chunk, num_rows), use_threads=False):
                 rows += batch.num_rows
                 array = _leaf_values(batch.column(0))
@@ -91,18 +103,20 @@ class ColumnChunks:
         if rows != expected or entries > chunk.num_values or (flat and entries != chunk.num_values):
             raise CorruptFileError(
                 f"{self._at(row_group, leaf)} decodes to {rows} rows and {entries} values; "
-                f"the footer says {expected} and {chunk.num_values}"
+                f"the footer says {expected} and {chunk.num_values}",
+                path=self._source.name,
             )
         if flat and counted is not None and counted != nulls:
             raise CorruptFileError(
-                f"{self._at(row_group, leaf)} decodes to {nulls} nulls; its statistics say {counted}"
+                f"{self._at(row_group, leaf)} decodes to {nulls} nulls; its statistics say {counted}",
+                path=self._source.name,
             )
 
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         return self._metadata.row_groups[row_group].columns[leaf.index].meta_data
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:
-        return f"{self._source.name}: row group {row_group}, column {leaf.name}"
+        return f"row group {row_group}, column {leaf.name}"
 
 
 def _is_all_dictionary(chunk: Any) -> bool:
@@ -111,23 +125,41 @@ def _is_all_dictionary(chunk: Any) -> bool:
         bool(pages)
         and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages)
         and bool(chunk.dictionary_page_offset)
-        and 0 < chunk.dictionary_page_offset < chunk.data_page_offset
+        and 0 < chunk.dictionary_page_offset < (chunk.data_page_offset or 0)
     )
 
 
 def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     """Plan to read a chunk's dictionary page and return its values."""
     start, stop = chunk.dictionary_page_offset, min(chunk.data_page_offset, end)
+    if start >= stop:
+        raise CorruptFileError("the dictionary page begins beyond the pages", offset=start)
     (data,) = yield [ByteRange(start, stop)]
     header, length = decode(ttypes.PageHeader, data)
     dictionary = header.dictionary_page_header
     page = data[length : length + (header.compressed_page_size or 0)]
-    if header.type != ttypes.PageType.DICTIONARY_PAGE or dictionary is None or len(page) != header.compressed_page_size:
+    if (
+        header.type != ttypes.PageType.DICTIONARY_PAGE
+        or dictionary is None
+        or dictionary.num_values is None
+        or header.uncompressed_page_size is None
+        or len(page) != header.compressed_page_size
+    ):
         raise CorruptFileError("the dictionary page is not where the footer says", offset=start)
+    if header.crc is not None and zlib.crc32(page) != header.crc & 0xFFFFFFFF:
+        raise CorruptFileError("the dictionary page does not have the checksum that it states", offset=start)
     values = _decode_plain_page(page, dictionary.num_values, header.uncompressed_page_size, chunk, leaf)
-    if len(values) != dictionary.num_values:
+    if len(values) != dictionary.num_values or _plain_size(values, leaf) != header.uncompressed_page_size:
         raise CorruptFileError("the dictionary page does not hold the values that it counts", offset=start)
     return values
+
+
+def _plain_size(values: pa.Array, leaf: LeafColumn) -> int:
+    """Return the bytes that values take when they are plain-encoded, each BYTE_ARRAY after its length."""
+    if leaf.width is not None:
+        return len(values) * leaf.width
+    lengths: int = pc.sum(pc.binary_length(values)).as_py() or 0
+    return lengths + 4 * len(values)
 
 
 def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: LeafColumn) -> pa.Array:

@@ -6,7 +6,7 @@ A file ends in `FileMetaData | its length, 4 bytes little-endian | PAR1` (parque
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -55,6 +55,7 @@ class Footer:
     metadata: Any  # SlimFileMetaData
     leaves: tuple[LeafColumn, ...]
     before: bytes = b""  # what arrived of the file before `start`, often the filters
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # what others derive from it
 
     @property
     def start(self) -> int:
@@ -90,8 +91,10 @@ class Footer:
         """Return why nothing that the footer says about a column chunk can be relied on, or None."""
         column = self.metadata.row_groups[row_group].columns[leaf.index]
         chunk = column.meta_data
-        if column.crypto_metadata is not None or chunk is None:
+        if column.crypto_metadata is not None:
             return "the column is encrypted"
+        if chunk is None:
+            return "the column chunk has no metadata"
         if column.file_path:
             return "the column chunk lies in another file"
         if chunk.type != leaf.physical_type:
@@ -187,7 +190,7 @@ def parse_footer(file_size: int, raw: bytes) -> Footer:
     metadata, _ = decode(ttypes.SlimFileMetaData, raw)
     if metadata.row_groups is None or metadata.num_rows is None or metadata.num_rows < 0:
         raise CorruptFileError("the footer lacks its row groups or a valid row count")
-    leaves = leaf_columns(metadata.schema)
+    leaves = _interned(leaf_columns(metadata.schema))
     for number, row_group in enumerate(metadata.row_groups):
         if row_group.columns is None or len(row_group.columns) != len(leaves):
             raise CorruptFileError(
@@ -196,6 +199,16 @@ def parse_footer(file_size: int, raw: bytes) -> Footer:
         if row_group.num_rows is None or row_group.num_rows < 0:
             raise CorruptFileError(f"row group {number} has the row count {row_group.num_rows}")
     return Footer(file_size, raw, metadata, leaves)
+
+
+_SCHEMAS: dict[tuple[LeafColumn, ...], tuple[LeafColumn, ...]] = {}
+
+
+def _interned(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
+    """Return the same tuple for the same schema: most files of a directory share one, and it is a key of memos."""
+    if len(_SCHEMAS) > 1000:
+        _SCHEMAS.clear()
+    return _SCHEMAS.setdefault(leaves, leaves)
 
 
 def together(plans: Iterable[Plan[_Result]]) -> Plan[list[_Result]]:
@@ -222,6 +235,8 @@ def together(plans: Iterable[Plan[_Result]]) -> Plan[list[_Result]]:
 
 def with_tail(footer: Footer, plan: Plan[_Result]) -> Plan[_Result]:
     """Plan the same, without asking again for bytes that came along with the footer."""
+    if not footer.before:
+        return (yield from plan)
     first = footer.start - len(footer.before)
     parts: list[bytes] | None = None
     while True:

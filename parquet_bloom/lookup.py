@@ -9,22 +9,34 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.bounds import Bounds, BoundsReader
+from parquet_bloom.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
-from parquet_bloom.footer import Footer, Plan, read_filter, read_footer, together, with_tail
-from parquet_bloom.keys import read_keys
+from parquet_bloom.footer import Footer, Plan, together, with_tail
+from parquet_bloom.keys import Keys, is_null, read_keys, write_candidates
 from parquet_bloom.ordering import Key, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, distrust, usable
 from parquet_bloom.sbbf import SplitBlockBloomFilter
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, parse_path
-from parquet_bloom.storage import PathLike, RequestLog, Source, StorageOptions, drive, find
-from parquet_bloom.values import encode_literal, hash_array, parse_literal
+from parquet_bloom.storage import (
+    DEFAULT_LIMITS,
+    Limits,
+    PathLike,
+    RequestLog,
+    Source,
+    StorageOptions,
+    changes,
+    drive,
+    find,
+)
+from parquet_bloom.values import encode_literal, hash_array, parse_literal, untrusted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +51,7 @@ class _Hit:
     """The keys, by index, that one row group (or a whole file, None) may hold; None for all of them."""
 
     row_group: int | None
-    keys: list[int] | None
+    keys: Sequence[int] | None
     reason: str
 
 
@@ -68,24 +80,26 @@ class _KeySet:
         return bisect_left(self.points, known.low), bisect_right(self.points, known.high)
 
 
-def _key_set(leaf: LeafColumn, keys: pa.Array, timezone: str | None, *, are_text: bool) -> _KeySet:
-    return _plain_key_set(leaf, keys) or _any_key_set(leaf, keys, timezone, are_text=are_text)
+def _key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> _KeySet:
+    return _plain_key_set(leaf, keys) or _any_key_set(leaf, keys, timezone)
 
 
-def _plain_key_set(leaf: LeafColumn, keys: pa.Array) -> _KeySet | None:
+def _plain_key_set(leaf: LeafColumn, keys: Keys) -> _KeySet | None:
     """Return the key set where a key is stored in exactly one way, its own: text in text, integers in integers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    logical = leaf.logical_type.name if leaf.logical_type else None
+    logical, kind = leaf.logical_type.name if leaf.logical_type else None, keys.shown.type
+    if not keys.is_exact:
+        return None
     if leaf.physical_type is PhysicalType.BYTE_ARRAY and logical in ("STRING", "ENUM", "JSON"):
-        if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             return None
-        stored = keys.cast(pa.large_binary())
-    elif leaf.physical_type is PhysicalType.INT64 and logical is None and pa.types.is_signed_integer(keys.type):
-        stored = keys.cast(pa.int64())
-    elif leaf.physical_type is PhysicalType.INT32 and logical is None and keys.type == pa.int32():
-        stored = keys
+        stored = keys.shown.cast(pa.large_binary())
+    elif leaf.physical_type is PhysicalType.INT64 and logical is None and pa.types.is_signed_integer(kind):
+        stored = keys.shown.cast(pa.int64())
+    elif leaf.physical_type is PhysicalType.INT32 and logical is None and kind == pa.int32():
+        stored = keys.shown
     else:
         return None
     order = pc.array_sort_indices(stored)
@@ -94,13 +108,18 @@ def _plain_key_set(leaf: LeafColumn, keys: pa.Array) -> _KeySet | None:
     return _KeySet(stored.to_pylist(), hash_array(leaf, stored), array("q", order.to_pylist()))
 
 
-def _any_key_set(leaf: LeafColumn, keys: pa.Array, timezone: str | None, *, are_text: bool) -> _KeySet:
+def _any_key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> _KeySet:
     found = _KeySet()
+    if reason := untrusted(leaf):
+        found.unprovable, found.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
+        return found
     points: list[tuple[Key, int, int]] = []
-    for index, scalar in enumerate(keys):
-        if not scalar.is_valid:
+    wide: list[bytes] = []
+    takes_empty = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+    for index, key in enumerate(keys.literals):
+        if is_null(key) or (keys.are_text and key == "" and not takes_empty):
             continue
-        literal = parse_literal(leaf, scalar.as_py()) if are_text else scalar
+        literal = parse_literal(leaf, str(key)) if keys.are_text else key
         encodings = encode_literal(leaf, literal, timezone=timezone)
         if encodings.reason is not None:
             found.unprovable.append(index)
@@ -109,11 +128,12 @@ def _any_key_set(leaf: LeafColumn, keys: pa.Array, timezone: str | None, *, are_
         interval = literal_interval(leaf, literal, timezone=timezone) if encodings.plain else ""
         for hash_ in encodings.hashes():
             if isinstance(interval, str) or interval[0] != interval[1]:
-                found.wide_hashes += hash_.to_bytes(8, _NATIVE)
+                wide.append(hash_.to_bytes(8, _NATIVE))
                 found.wide_owners.append(index)
             else:
                 points.append((interval[0], hash_, index))
-    points.sort(key=lambda point: point[0])
+    points.sort(key=itemgetter(0))
+    found.wide_hashes = b"".join(wide)
     found.points = [point for point, _, _ in points]
     found.hashes = b"".join(hash_.to_bytes(8, _NATIVE) for _, hash_, _ in points)
     found.owners = array("q", [index for _, _, index in points])
@@ -126,34 +146,36 @@ def _any_key_set(leaf: LeafColumn, keys: pa.Array, timezone: str | None, *, are_
 @dataclass(slots=True)
 class _Search:
     path: tuple[str, ...]
-    keys: pa.Array
-    are_text: bool
+    keys: Keys
     timezone: str | None
+    cache: Cache
+    limits: Limits
     sets: dict[LeafColumn, tuple[_KeySet, BoundsReader]] = field(default_factory=dict)
 
     def bound(self, leaf: LeafColumn) -> tuple[_KeySet, BoundsReader]:
         if leaf not in self.sets:
-            key_set = _key_set(leaf, self.keys, self.timezone, are_text=self.are_text)
+            key_set = _key_set(leaf, self.keys, self.timezone)
             self.sets[leaf] = key_set, BoundsReader(leaf)
         return self.sets[leaf]
 
 
 def _search_file(source: Source, search: _Search) -> Plan[list[_Hit]]:
-    footer = yield from read_footer(source.size)
+    footer = yield from footer_of(source, search.cache)
     leaf = find_leaf(footer.leaves, search.path)
-    key_set, reader = search.bound(leaf)
+    search.bound(leaf)  # raises what concerns the keys
     groups = iter(range(footer.num_row_groups))
     hits: list[_Hit] = []
     while some := list(islice(groups, FILTERS_AT_ONCE)):
-        plans = (_search_row_group(footer, group, leaf, key_set, reader) for group in some)
+        plans = (_search_row_group(source, footer, group, leaf, search) for group in some)
         found = yield from with_tail(footer, together(plans))
         hits += (hit for of_group in found for hit in of_group)
     return hits
 
 
 def _search_row_group(
-    footer: Footer, row_group: int, leaf: LeafColumn, keys: _KeySet, reader: BoundsReader
+    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, search: _Search
 ) -> Plan[list[_Hit]]:
+    keys, reader = search.bound(leaf)
     if footer.metadata.row_groups[row_group].num_rows == 0:
         return []
     if problem := footer.chunk_problem(row_group, leaf):
@@ -165,24 +187,30 @@ def _search_row_group(
     start, stop = keys.run(known)
     if start == stop and not keys.wide_owners:
         return hits
-    bloom, problem = yield from _load(footer, row_group, leaf)
+    bloom, problem = yield from _load(source, footer, row_group, leaf, search.cache)
     if bloom is None:
-        owners = [*keys.owners[start:stop], *keys.wide_owners]
-        return [*hits, _Hit(row_group, list(dict.fromkeys(owners)), problem)]
+        # A view: very many files may lack a filter, and wait here with very many keys.
+        return [
+            *hits,
+            *([_Hit(row_group, memoryview(keys.owners)[start:stop], problem)] if start < stop else []),
+            *([_Hit(row_group, keys.wide_owners, problem)] if keys.wide_owners else []),
+        ]
     owners = [keys.owners[start + at] for at in _ones(bloom.check(memoryview(keys.hashes)[8 * start : 8 * stop]))]
     if keys.wide_owners:
         owners += (keys.wide_owners[at] for at in _ones(bloom.check(keys.wide_hashes)))
-    return [*hits, _Hit(row_group, list(dict.fromkeys(owners)), IN_FILTER)] if owners else hits
+    return [*hits, _Hit(row_group, owners, IN_FILTER)] if owners else hits
 
 
-def _load(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[tuple[SplitBlockBloomFilter | None, str]]:
+def _load(
+    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, cache: Cache
+) -> Plan[tuple[SplitBlockBloomFilter | None, str]]:
     if reason := usable(footer, leaf):
         return None, reason
     try:
         location = footer.filter_location(row_group, leaf)
         if location is None:
             return None, NO_FILTER
-        bloom, _ = yield from read_filter(location, end=footer.start)
+        bloom = yield from filter_of(source, footer, row_group, leaf, location, cache)
     except (CorruptFileError, UnsupportedError) as error:
         return None, describe_error(error)
     if reason := distrust(footer, row_group, leaf, bloom):
@@ -203,12 +231,12 @@ def _ones(found: bytes) -> Iterator[int]:
 class Lookup:
     """The candidates of `lookup`, made as they are taken: iterate over it once, for Arrow record batches.
 
-    Each row is a key and a row group that may hold it, with the reason. A file that could not be read is a candidate for
-    every key, with a null row group. At the end come the keys that are nowhere, with a null path.
+    Each row is a key and a row group that may hold it, with the reason. A file that could not be read is a candidate
+    for every key, with a null row group. At the end come the keys that are nowhere, with a null path.
     """
 
-    def __init__(self, keys: pa.Array, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-        self._keys, self._batches, self.schema = keys, batches, schema
+    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        self._batches, self.schema = batches, schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self._batches
@@ -223,6 +251,10 @@ class Lookup:
         """Return all candidates as one table."""
         return self.to_reader().read_all()
 
+    def write(self, path: str) -> int:
+        """Write the candidates to a new Parquet file as they come; return how many there are."""
+        return write_candidates(self._batches, self.schema, path)
+
 
 def lookup(
     paths: PathLike | Iterable[PathLike],
@@ -233,98 +265,122 @@ def lookup(
     strict: bool = False,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
+    cache: Cache | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
     log: RequestLog | None = None,
 ) -> Lookup:
     """Return which row groups can hold which of `keys`, as a stream of Arrow record batches.
 
-    `keys` is a list, an Arrow array, or the path of a file of keys: Parquet or CSV with a column named like `column` (or
-    a single one), or text with a key a line. The schema is `key`, `path`, `row_group`, `reason`. What is not among the
-    candidates is proved to be absent; files and filters that cannot be read keep every key (`strict` raises).
+    `keys` is a list, an Arrow or NumPy array, or the path of a file of keys: Parquet or CSV with a column named like
+    `column` (or a single one), or text with a key a line. The schema is `key`, `path`, `row_group`, `reason`; keys that
+    Arrow has no one type for are shown as text. What is not among the candidates is proved to be absent; files and
+    filters that cannot be read, and files that lack the column, keep every key. A file that cannot be read is an error
+    under `strict`.
 
-    Raises `LiteralError` for keys that no file's column can be compared with, and `ColumnNotFoundError` for a column that
-    no file has, before the stream begins.
+    Raises `LiteralError` for keys that no file's column can be compared with, and `ColumnNotFoundError` for a column
+    that no file has, before the stream begins.
+
+    Footers and filters stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
+    `limits` are on what is read at once.
     """
     import pyarrow as pa
 
     path = parse_path(column)
-    array_, are_text = read_keys(keys, path[-1])
+    read = read_keys(keys, path[-1])
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    search = _Search(path, array_, are_text, timezone)
     schema = pa.schema(
-        [("key", array_.type), ("path", pa.string()), ("row_group", pa.int32()), ("reason", pa.string())]
+        [("key", read.shown.type), ("path", pa.string()), ("row_group", pa.int32()), ("reason", pa.string())]
     )
-    batches = _candidates(sources, search, schema, strict=strict, progress=progress, log=log)
+    hits = _hits(
+        sources,
+        _Search(path, read, timezone, SHARED if cache is None else cache, limits),
+        strict=strict,
+        progress=progress,
+        log=log,
+    )
+    batches = _batches(hits, read.shown, schema)
     first = list(islice(batches, 1))  # errors that concern every file come now, not in the middle of a loop
-    return Lookup(array_, _chain(first, batches), schema)
+    return Lookup(chain(first, batches), schema)
 
 
-def _chain(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    yield from first
-    yield from rest
-
-
-def _candidates(
+def _hits(
     sources: list[Source],
     search: _Search,
-    schema: pa.Schema,
     *,
     strict: bool,
     progress: Progress | None,
     log: RequestLog | None,
-) -> Iterator[pa.RecordBatch]:
-    seen = bytearray(len(search.keys))
+) -> Iterator[tuple[Source, _Hit]]:
     refused: ColumnNotFoundError | LiteralError | None = None
     understood = False
     held: list[tuple[Source, list[_Hit]]] = []  # until one file is understood, none is announced
     plans = ((source, _search_file(source, search)) for source in sources)
-    for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
-        if isinstance(outcome, Exception):
-            if strict:
-                raise outcome
-            if isinstance(outcome, ColumnNotFoundError | LiteralError):
-                refused = refused or outcome
-            else:
-                understood = True
-            outcome = [_Hit(None, None, describe_error(outcome))]
+    for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), 1):
+        if isinstance(outcome, ColumnNotFoundError | LiteralError):
+            refused = refused or outcome
+        elif isinstance(outcome, Exception) and strict:
+            raise outcome
         else:
             understood = True
-        held.append((source, outcome))
+        held.append((source, [_kept(outcome)] if isinstance(outcome, Exception) else outcome))
         if understood:
-            for held_source, hits in held:
-                if hits:
-                    yield _batch(held_source, hits, search.keys, seen, schema)
+            yield from ((of_file, hit) for of_file, hits in held for hit in hits)
             held.clear()
         if progress:
             progress(done, len(sources))
     if refused and not understood:
         raise refused
-    yield _nowhere(search.keys, seen, schema)
+    for source, error in changes(sources).items():  # by now, where a store told of it in no other way
+        if strict:
+            raise error
+        yield source, _kept(error)
 
 
-def _batch(source: Source, hits: list[_Hit], keys: pa.Array, seen: bytearray, schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
+def _kept(error: Exception) -> _Hit:
+    return _Hit(None, None, describe_error(error))
 
-    indices, groups, reasons = array("q"), [], []
-    for hit in hits:
-        owners = range(len(keys)) if hit.keys is None else hit.keys
-        indices.extend(owners)
-        groups += [hit.row_group] * len(owners)
-        reasons += [hit.reason] * len(owners)
+
+def _batches(hits: Iterator[tuple[Source, _Hit]], keys: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the hits as rows, and at the end the keys that were in none."""
+    seen = bytearray(len(keys))
+    waiting: list[tuple[Source, _Hit, list[int]]] = []
+    for source, hit in hits:
+        owners = list(dict.fromkeys(range(len(keys)) if hit.keys is None else hit.keys))
         for owner in owners:
             seen[owner] = 1
-    return pa.record_batch(
-        [
-            keys.take(pa.array(indices, pa.int64())),
-            pa.array([source.name] * len(indices), pa.string()),
-            pa.array(groups, pa.int32()),
-            pa.array(reasons, pa.string()),
-        ],
-        schema=schema,
-    )
+        waiting.append((source, hit, owners))
+        if sum(len(owners) for _, _, owners in waiting) >= BATCH_ROWS or len(waiting) >= BATCH_HITS:
+            yield _batch(waiting, keys, schema)
+            waiting.clear()
+    if waiting:
+        yield _batch(waiting, keys, schema)
+    yield _nowhere(seen, keys, schema)
 
 
-def _nowhere(keys: pa.Array, seen: bytearray, schema: pa.Schema) -> pa.RecordBatch:
+BATCH_ROWS, BATCH_HITS = 64 * 1024, 1024
+"""A batch ends when it has so many rows, or is of so many row groups."""
+
+
+def _batch(hits: list[tuple[Source, _Hit, list[int]]], keys: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    def repeated(value: Any, kind: pa.DataType, times: int) -> pa.Array:
+        return pa.nulls(times, kind) if value is None else pa.repeat(pa.scalar(value, kind), times)
+
+    indices = pa.array(chain.from_iterable(owners for _, _, owners in hits), pa.int64())
+    columns = [
+        pa.concat_arrays(repeated(value, kind, len(owners)) for value, (_, _, owners) in zip(values, hits, strict=True))
+        for values, kind in (
+            ([source.name for source, _, _ in hits], pa.string()),
+            ([hit.row_group for _, hit, _ in hits], pa.int32()),
+            ([hit.reason for _, hit, _ in hits], pa.string()),
+        )
+    ]
+    return pa.record_batch([keys.take(indices), *columns], schema=schema)
+
+
+def _nowhere(seen: bytearray, keys: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     absent = keys.take(pa.array([index for index, is_seen in enumerate(seen) if not is_seen], pa.int64()))

@@ -23,7 +23,6 @@ from parquet_bloom.values import (
     untrusted,
 )
 
-
 Key = Any
 """An int, a float or bytes; Fractions stand for literals between two integers."""
 
@@ -123,7 +122,7 @@ def _integer_key(leaf: LeafColumn) -> Callable[[bytes], Key]:
 def _decimal_key(leaf: LeafColumn) -> Callable[[bytes], Key]:
     if leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64):
         return lambda plain: int.from_bytes(plain, "little", signed=True)
-    return lambda plain: int.from_bytes(plain, "big", signed=True)
+    return lambda plain: int.from_bytes(plain, "big", signed=True) if plain else None
 
 
 def _float_key(leaf: LeafColumn) -> Callable[[bytes], Key]:

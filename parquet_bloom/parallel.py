@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -29,8 +29,11 @@ def _processors() -> int:
 
 def map_in_order(
     function: Callable[[_T], _R], items: Iterable[_T], threads: int, stop: threading.Event
-) -> Iterator[_R]:
-    """Yield `function(item)` in order, a few items ahead on a thread pool; an error stops what is under way."""
+) -> Generator[_R, None, None]:
+    """Yield `function(item)` in order, a few items ahead on a thread pool; an error stops what is under way.
+
+    It waits for its threads when it is done, fails or is closed. Whoever may leave it before closes it.
+    """
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[_R]] = deque()
         try:

@@ -1,17 +1,20 @@
 """Hive partitions: the constants in a file's directories, such as `day=2024-01-01/`.
 
-A directory's text has no type; engines infer one. So a constant is compared as text and as every type that it could be
-inferred as, and it rules rows out only where no reading matches.
+A directory's text has no type; engines infer one, each by its own rules, and some leave the text as it is. So a
+constant is compared as text and as every type that it could be inferred as, and it rules rows out only where no reading
+matches.
 """
 
 from __future__ import annotations
 
-import math
-import operator
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,114 +23,190 @@ from parquet_bloom.predicate import ColumnPath, Comparison, In, IsNull, Text, Ti
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
 """The directory value that stands for NULL."""
 
+_NULL_TEXTS = ("", "null", NULL_NAME.lower())
+"""Texts that at least one engine takes for NULL; DataFusion and ClickHouse take `NULL_NAME` for text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The constants of one file: (name, text), None for NULL; a name may come twice."""
+    """The directories of one file that are constants: (name, text), as they are written; a name may come twice."""
 
-    constants: tuple[tuple[str, str | None], ...] = ()
+    directories: tuple[tuple[str, str], ...] = ()
 
-    def named(self, path: ColumnPath, *, case_sensitive: bool) -> list[str | None]:
-        """Return the constants of this column."""
+    @property
+    def constants(self) -> dict[str, str | None]:
+        """The constants by name, decoded, None for NULL."""
+        found: dict[str, str | None] = {}
+        for name, text in self.directories:
+            found.setdefault(unquote(name), None if text == NULL_NAME else unquote(text))
+        return found
+
+    def named(self, path: ColumnPath, *, case_sensitive: bool) -> list[str]:
+        """Return every text that an engine may read as the constant of this column; none if there is no such column.
+
+        Spark, DuckDB and pyarrow decode percent signs, ClickHouse does not.
+        """
         if len(path) != 1:
             return []
-        if case_sensitive:
-            return [text for name, text in self.constants if name == path[0]]
-        return [text for name, text in self.constants if name.casefold() == path[0].casefold()]
+        wanted = path[0] if case_sensitive else path[0].casefold()
+        found: list[str] = []
+        for raw_name, raw_text in self.directories:
+            name = unquote(raw_name)
+            if wanted == (name if case_sensitive else name.casefold()):
+                found += dict.fromkeys((unquote(raw_text), raw_text))
+        return found
 
 
 def partitions_of(path: str) -> Partitions:
-    """Return the constants in the directories of `path`, percent-decoded as Spark and Hive write them.
+    """Return the constants in the directories of `path`.
 
     >>> partitions_of("lake/day=2024-01-01/city=a%3Db/part-0.parquet").constants
-    (('day', '2024-01-01'), ('city', 'a=b'))
+    {'day': '2024-01-01', 'city': 'a=b'}
     """
     if "=" not in path:
         return Partitions()
-    found = []
-    for part in path.replace("\\", "/").split("/")[:-1]:
-        name, equals, text = part.partition("=")
-        if equals and name:
-            found.append((unquote(name), None if text == NULL_NAME else unquote(text)))
-    return Partitions(tuple(found))
+    parts = (part.partition("=") for part in path.replace("\\", "/").split("/")[:-1])
+    return Partitions(tuple((name, text) for name, equals, text in parts if equals and name))
 
 
-_OPS = {
-    "=": operator.eq,
-    "<=>": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+# ---- comparing ---------------------------------------------------------------------------
 
 
-def might_hold(node: Comparison | In | IsNull, constant: str | None) -> bool:
+def might_hold(node: Comparison | In | IsNull, constant: str) -> bool:
     """Return False only if the test is proved to be false or unknown for this constant, however it is read."""
+    is_perhaps_null = constant.lower() in _NULL_TEXTS
     match node:
         case IsNull(_, is_negated):
-            return (constant is None) != is_negated or constant == ""  # some engines read an empty text as NULL
+            return is_negated or is_perhaps_null
         case In(_, values, is_negated):
-            if constant is None:
-                return False
             if is_negated:
                 return all(_might_hold("<>", constant, value) for value in values)
             return any(_might_hold("=", constant, value) for value in values)
-        case Comparison(op, _, value):
-            if value is None:
-                return op == "<=>" and ((constant is None) != node.is_negated or constant == "")
-            if constant is None:
-                return op == "<=>" and node.is_negated
-            return _might_hold(node.plain_op if op != "<=>" else "<>" if node.is_negated else "=", constant, value)
+        case Comparison("<=>", _, None, is_negated):
+            return is_negated or is_perhaps_null
+        case Comparison(op, _, value, is_negated):
+            if op == "<=>" and is_negated and is_perhaps_null:
+                return True
+            return _might_hold(node.plain_op, constant, value)
     return True
 
 
 def _might_hold(op: str, constant: str, value: Any) -> bool:
-    if value is None:
-        return True  # NULL in a list: left to the engine
-    pairs = _comparable(constant, value)
-    if pairs is None:
-        return True
-    return any(_OPS[op](left, right) for left, right in pairs)
+    spans = _readings(constant, value)
+    return spans is None or any(_holds_within(op, *pair) for pair in spans)
 
 
-def _comparable(constant: str, value: Any) -> list[tuple[Any, Any]] | None:
+_Span = tuple[Any, Any]
+
+
+def _holds_within(op: str, left: _Span, right: _Span) -> bool:
+    """Return whether `x op y` holds for some x in one span and some y in the other, ends included."""
+    if op == "=":
+        return bool(left[0] <= right[1] and right[0] <= left[1])
+    if op == "<>":
+        return not left[0] == left[1] == right[0] == right[1]
+    (low, high), strict = (left, right) if op[0] == "<" else (right, left), op in ("<", ">")
+    return bool(low[0] < high[1] if strict else low[0] <= high[1])
+
+
+def _readings(constant: str, value: Any) -> list[tuple[_Span, _Span]] | None:
     """Return the constant and the literal as each pair of like values, or None where not all readings are known."""
     match value:
         case None | bool() | datetime() | TimestampText():
             return None  # engines spell truth differently, and disagree on the zone of a directory's time
         case int() | float() | Decimal():
-            number = _number(constant)
-            if number is None or not abs(value) < math.inf:
-                return None
-            return [(number, Fraction(value)), (float(number), float(value))]
-        case Text(text) | str(text):
-            return _like_texts(constant, text)
+            return _like_number(constant, value)
+        case Text(text, others):
+            return _like_any_text(constant, (text, *others))
+        case str(text):
+            return _like_any_text(constant, (text,))
         case date():
-            moment = _moment(constant)
-            return None if moment is None else [(moment.date(), value)]
+            return _like_date(constant, value)
     return None
 
 
-def _like_texts(constant: str, text: str) -> list[tuple[Any, Any]] | None:
-    numbers, moments = [_number(t) for t in (constant, text)], [_moment(t) for t in (constant, text)]
-    if (numbers.count(None), moments.count(None)).count(1):
+def _like_number(constant: str, value: int | float | Decimal) -> list[tuple[_Span, _Span]] | None:
+    literal = None if isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS else _number(str(value))
+    if literal is None:
+        return None
+    # An engine that leaves the directory as text may make the literal text, too.
+    as_text, number = _like(constant, str(value)), _number(constant)
+    if not _may_be_typed(constant):
+        return [as_text]
+    if number is None:
+        return None
+    return [as_text, *_like_numbers(number, (literal, literal))]
+
+
+def _like_date(constant: str, value: date) -> list[tuple[_Span, _Span]] | None:
+    as_text, moment = _like(constant, value.isoformat()), _moment(constant)
+    if not _may_be_typed(constant):
+        return [as_text]
+    if moment is None:
+        return None
+    return [as_text, _like(moment, datetime.combine(value, time())), _like(moment.date(), value)]
+
+
+def _like(left: Any, right: Any) -> tuple[_Span, _Span]:
+    return (left, left), (right, right)
+
+
+def _like_any_text(constant: str, texts: tuple[str, ...]) -> list[tuple[_Span, _Span]] | None:
+    found: list[tuple[_Span, _Span]] = []
+    for text in texts:
+        pairs = _like_texts(constant, text)
+        if pairs is None:
+            return None
+        found += pairs
+    return found
+
+
+def _like_texts(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
+    pairs = [_like(constant, text)]
+    if not (_may_be_typed(constant) and _may_be_typed(text)):
+        return pairs  # a column with such a constant is text, and such a literal equals no other type
+    number, literal = _number(constant), _number(text)
+    moment, literal_moment = _moment(constant), _moment(text)
+    known = (number is not None, moment is not None)
+    if known != (literal is not None, literal_moment is not None) or not any(known):
         return None  # only one of the two is a number, or a time, to us; an engine's cast may be laxer
-    pairs: list[tuple[Any, Any]] = [(constant, text)]
-    if None not in numbers:
-        # The column may have been inferred as integer, and the literal be cut to one.
-        pairs += [(*numbers,), (*map(int, numbers),), (*map(float, numbers),)]  # type: ignore[list-item, arg-type]
-    if None not in moments:
-        pairs += [(*moments,), (*(moment.date() for moment in moments if moment),)]  # type: ignore[list-item]
+    if number is not None and literal is not None:
+        pairs += _like_numbers(number, (floor(literal), ceil(literal)))
+        pairs += _like_numbers(number, (literal, literal))
+    if moment is not None and literal_moment is not None:
+        pairs += [_like(moment, literal_moment), _like(moment.date(), literal_moment.date())]
     return pairs
+
+
+def _like_numbers(number: Fraction, literal: tuple[Fraction | int, Fraction | int]) -> Iterator[tuple[_Span, _Span]]:
+    """Yield the pairs as exact numbers, cut or rounded to integers, and as floats, in which large ones collapse."""
+    yield (floor(number), ceil(number)), literal
+    with suppress(OverflowError):
+        yield _like(float(number), float(literal[0]))
+        yield _like(float(number), float(literal[1]))
+
+
+_TYPED = re.compile(
+    r"[+-]?(0[xX]|\d[\d_]*\.?[\d_]*([eE][+-]?\d+)?[dDfFlL]?$|\.\d|\d{1,7}[-/:]\d)"
+    r"|[+-]?(nan|inf|infinity)$|(t|f|true|false|y|n|yes|no|on|off|epoch|now|today|yesterday|tomorrow)$",
+    re.IGNORECASE,
+)
+
+
+def _may_be_typed(text: str) -> bool:
+    """Return whether some engine may take the text for a number, a date, a time or a truth value."""
+    return _TYPED.match(text.strip()) is not None
 
 
 def _number(text: str) -> Fraction | None:
     try:
-        return Fraction(Decimal(text.strip()))
-    except (InvalidOperation, ValueError, OverflowError):
+        number = Decimal(text.strip())
+    except (InvalidOperation, ValueError):
         return None
+    return Fraction(number) if number.is_finite() and abs(number.adjusted()) < _MAX_DIGITS else None
+
+
+_MAX_DIGITS = 400
 
 
 def _moment(text: str) -> datetime | None:

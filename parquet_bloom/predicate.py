@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import re
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from parquet_bloom.errors import PredicateError
+from parquet_bloom.errors import LiteralError, PredicateError
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
-from parquet_bloom.values import parse_literal
+from parquet_bloom.values import parse_literal, untrusted
 
 ColumnPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A literal that came as text and is typed by each file's column, as in `day >= '2024-01-01'`."""
+    """A literal that came as text and is typed by each file's column, as in `day >= '2024-01-01'`.
+
+    `others` are further readings of the same text: versions of Spark disagree about quotes.
+    """
 
     text: str
+    others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return repr(self.text)
@@ -46,23 +49,20 @@ class TimestampText:
         return f"TIMESTAMP {self.text!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Readings:
-    """A literal that versions of Spark read differently."""
-
-    values: tuple[Text, ...]
-
-
 class Predicate:
     """A condition. Combine with `&`, `|` and `~`; `and`, `or` and `not` would ask for its truth and raise."""
 
     __slots__ = ()
 
     def __and__(self, other: Predicate) -> Predicate:
-        return And((self, other))
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return And((*_parts(self, And), *_parts(other, And)))
 
     def __or__(self, other: Predicate) -> Predicate:
-        return Or((self, other))
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return Or((*_parts(self, Or), *_parts(other, Or)))
 
     def __invert__(self) -> Predicate:
         return Not(self)
@@ -89,8 +89,9 @@ class Comparison(Predicate):
 
     @property
     def plain_op(self) -> str:
-        """The operator with NOT worked in, right wherever values have a total order."""
-        return _NEGATED.get(self.op, self.op) if self.is_negated else self.op
+        """The operator between values with NOT worked in, right where values have a total order; NULL is apart."""
+        op = "=" if self.op == "<=>" else self.op
+        return _NEGATED[op] if self.is_negated else op
 
     def __str__(self) -> str:
         text = f"{format_path(self.column)} {self.op} {_show(self.value)}"
@@ -128,7 +129,7 @@ class And(Predicate):
     parts: tuple[Predicate, ...]
 
     def __str__(self) -> str:
-        return " AND ".join(f"({p})" if isinstance(p, Or) else str(p) for p in self.parts)
+        return " AND ".join(f"({p})" if isinstance(p, Or) else str(p) for p in self.parts) or "TRUE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class Or(Predicate):
     parts: tuple[Predicate, ...]
 
     def __str__(self) -> str:
-        return " OR ".join(f"({p})" if isinstance(p, And) else str(p) for p in self.parts)
+        return " OR ".join(f"({p})" if isinstance(p, And) else str(p) for p in self.parts) or "FALSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,34 @@ class Opaque(Predicate):
 
     def __str__(self) -> str:
         return self.text
+
+
+def _parts(predicate: Predicate, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
+    """Return the parts of an AND (or OR), so that long chains do not nest."""
+    return predicate.parts if isinstance(predicate, kind) else (predicate,)
+
+
+MAX_DEPTH = 100
+"""How deep a condition may nest; a chain of ANDs, or of ORs, counts as one level."""
+
+
+def _require_shallow(predicate: Predicate) -> Predicate:
+    level, depth = [predicate], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise PredicateError(f"the condition is nested more than {MAX_DEPTH} levels deep")
+        level = [part for node in level for part in _children(node)]
+        depth += 1
+    return predicate
+
+
+def _children(predicate: Predicate) -> tuple[Predicate, ...]:
+    match predicate:
+        case And(parts) | Or(parts):
+            return parts
+        case Not(part):
+            return (part,)
+    return ()
 
 
 # ---- in Python ---------------------------------------------------------------------------
@@ -207,7 +236,7 @@ class Column:
 
     def isin(self, values: Iterable[object]) -> Predicate:
         """`column IN (values)`."""
-        return In(self._path, tuple(values))
+        return In(self._path, _listed(values))
 
     def between(self, low: object, high: object) -> Predicate:
         """`column BETWEEN low AND high`, both included."""
@@ -231,17 +260,21 @@ def col(path: str) -> Column:
     return Column(path)
 
 
+def _listed(values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | bytes | bytearray | memoryview) or not isinstance(values, Iterable):
+        raise PredicateError(f"IN wants a list of values, not {values!r}")
+    return tuple(values)
+
+
 def to_predicate(where: Any) -> Predicate:
     """Return the predicate of SQL text, a pyarrow-style filter list, or a predicate itself."""
     if isinstance(where, Predicate):
-        return where
+        return _require_shallow(where)
     if isinstance(where, str):
         return parse_sql(where)
     if isinstance(where, list | tuple):
         return from_filters(where)
-    raise PredicateError(
-        f"a condition is SQL text, a list of filters, or built with col(), not {type(where).__name__}"
-    )
+    raise PredicateError(f"a condition is SQL text, a list of filters, or built with col(), not {type(where).__name__}")
 
 
 # ---- pyarrow-style filters ---------------------------------------------------------------
@@ -252,26 +285,33 @@ _FILTER_OPS = {"=": "=", "==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", 
 def from_filters(filters: Sequence[Any]) -> Predicate:
     """Return the predicate of `[(column, op, value), …]` (all hold) or a list of such lists (any does).
 
-    The operators are pyarrow's: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`.
+    The operators are pyarrow's: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`. As in pyarrow, `not in` holds
+    for NULL.
 
     >>> str(from_filters([("id", "in", [1, 2]), ("day", ">=", "2024-01-01")]))
     "id IN (1, 2) AND day >= '2024-01-01'"
     """
     if not filters:
         return Constant(True)
-    if all(isinstance(f, tuple) and len(f) == 3 and isinstance(f[0], str) for f in filters):
+    if _is_conjunction(filters):
         return And(tuple(_from_filter(*f) for f in filters))
-    if all(isinstance(f, list | tuple) for f in filters):
-        return Or(tuple(from_filters(f) for f in filters))
+    if all(isinstance(f, list | tuple) and f and _is_conjunction(f) for f in filters):
+        return Or(tuple(And(tuple(_from_filter(*f) for f in conjunction)) for conjunction in filters))
     raise PredicateError("filters are [(column, op, value), …], or a list of such lists")
+
+
+def _is_conjunction(filters: Sequence[Any]) -> bool:
+    return all(isinstance(f, list | tuple) and len(f) == 3 and isinstance(f[0], str) for f in filters)
 
 
 def _from_filter(column: str, op: str, value: Any) -> Predicate:
     path = parse_path(column)
     if op in _FILTER_OPS:
         return Comparison(_FILTER_OPS[op], path, value)
-    if op in ("in", "not in"):
-        return In(path, tuple(value), is_negated=op == "not in")
+    if op == "in":
+        return In(path, _listed(value))
+    if op == "not in":
+        return Or((In(path, _listed(value), is_negated=True), IsNull(path)))
     raise PredicateError(f"{op!r} is no operator of a filter; use one of {', '.join([*_FILTER_OPS, 'in', 'not in'])}")
 
 
@@ -289,13 +329,13 @@ def parse_sql(text: str) -> Predicate:
 
     try:
         parsed = Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
+        if len(parsed) != 1 or parsed[0] is None:
+            raise PredicateError(f"{_shortened(text)!r} is not one condition", position=0)
+        return _require_shallow(_Translator().predicate(parsed[0]))
     except SqlglotError as error:
         raise _parse_error(text, error) from None
     except RecursionError:
         raise PredicateError("the condition is nested too deeply") from None
-    if len(parsed) != 1 or parsed[0] is None:
-        raise PredicateError(f"{text!r} is not one condition", position=0)
-    return _Translator().predicate(parsed[0])
 
 
 def _parse_error(text: str, error: Any) -> PredicateError:
@@ -339,18 +379,18 @@ class _Translator:
                 case exp.Paren():
                     return self.predicate(node.this)
                 case exp.And():
-                    return And(tuple(self.predicate(part) for part in node.flatten()))
+                    return And(tuple(self.predicate(part) for part in _operands(node)))
                 case exp.Or():
-                    return Or(tuple(self.predicate(part) for part in node.flatten()))
+                    return Or(tuple(self.predicate(part) for part in _operands(node)))
                 case exp.Not():
                     return Not(self.predicate(node.this))
                 case exp.Boolean():
                     return Constant(bool(node.this))
                 case exp.In() if node.expressions and not node.args.get("query"):
-                    return In(self.column(node.this), self.literals(node.expressions))
+                    return In(self.column(node.this), tuple(map(self.literal, node.expressions)))
                 case exp.Between() if not node.args.get("symmetric"):
                     column = self.column(node.this)
-                    low, high = self.single(node.args["low"]), self.single(node.args["high"])
+                    low, high = self.literal(node.args["low"]), self.literal(node.args["high"])
                     return And((Comparison(">=", column, low), Comparison("<=", column, high)))
                 case exp.Is() if isinstance(node.expression, exp.Null):
                     return IsNull(self.column(node.this))
@@ -363,10 +403,7 @@ class _Translator:
     def comparison(self, op: str, left: Any, right: Any) -> Predicate:
         if not isinstance(_bare(left), self._exp.Column | self._exp.Dot):
             op, left, right = _MIRRORED[op], right, left
-        column = self.column(left)
-        if op == "=" and len(values := self.literals([right])) > 1:
-            return In(column, values)
-        return Comparison(op, column, self.single(right))
+        return Comparison(op, self.column(left), self.literal(right))
 
     def column(self, node: Any) -> ColumnPath:
         node = _bare(node)
@@ -380,19 +417,6 @@ class _Translator:
         if not isinstance(node, self._exp.Column) or isinstance(node.this, self._exp.Star):
             raise _NotLiteral
         return (*(part.name for part in node.parts), *names)
-
-    def literals(self, nodes: list[Any]) -> tuple[Any, ...]:
-        values: list[Any] = []
-        for node in nodes:
-            value = self.literal(node)
-            values += value.values if isinstance(value, _Readings) else [value]
-        return tuple(values)
-
-    def single(self, node: Any) -> Any:
-        value = self.literal(node)
-        if isinstance(value, _Readings):
-            raise _NotLiteral
-        return value
 
     def literal(self, node: Any) -> Any:
         exp = self._exp
@@ -409,15 +433,9 @@ class _Translator:
             case exp.HexString():
                 return bytes.fromhex(node.this if len(node.this) % 2 == 0 else "0" + node.this)
             case exp.Neg():
-                value = self.literal(node.this)
-                if isinstance(value, Number):
-                    return Number(value.copy_negate())
-                if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-                    return -value
+                return _minus(self.literal(node.this))
             case exp.Concat() if all(isinstance(part, exp.Literal) and part.is_string for part in node.expressions):
-                # 'it''s' is its up to Spark 3 (neighbours are joined) and it's from 4.0 (a quote).
-                parts = [part.this for part in node.expressions]
-                return _Readings((Text("".join(parts)), Text("'".join(parts))))
+                return _joined([part.this for part in node.expressions])
             case exp.Cast():
                 return self.cast(self.literal(node.this), node.to)
         raise _NotLiteral
@@ -426,26 +444,21 @@ class _Translator:
         """Return a typed literal such as DATE '2024-01-01' or 5L, if the cast changes nothing but the type."""
         kinds = self._exp.DataType.Type
         match value:
-            case Text(text) if to.this == kinds.DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            case Text(text, ()) if to.this == kinds.DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
                 with contextlib.suppress(ValueError):
                     return date.fromisoformat(text)
-            case Text(text) if to.this in (
-                kinds.TIMESTAMP,
-                kinds.TIMESTAMPTZ,
-                kinds.TIMESTAMPLTZ,
-                kinds.TIMESTAMPNTZ,
-            ):
+            case Text(text, ()) if to.this in (kinds.TIMESTAMP, kinds.TIMESTAMPTZ, kinds.TIMESTAMPLTZ):
                 return TimestampText(text)
+            case Text(text, ()) if to.this == kinds.TIMESTAMPNTZ and not _ZONE.search(text):
+                return TimestampText(text)  # with a zone, Spark's configuration decides what it is
             case bool():
                 pass
             case int() if (bits := self._integer_bits.get(to.this)) and -(1 << bits - 1) <= value < 1 << bits - 1:
                 return value
             case int() | float() | Decimal() if to.this == kinds.DOUBLE:
-                return float(value)
-            case int() | float() | Decimal() if to.this == kinds.FLOAT:
                 with contextlib.suppress(OverflowError):
-                    return struct.unpack("<f", struct.pack("<f", value))[0]
-            case Text() | int() | Decimal() if to.this == kinds.DECIMAL:
+                    return float(value)
+            case Text(_, ()) | int() | Decimal() if to.this == kinds.DECIMAL:
                 return _decimal(value, [int(param.name) for param in to.expressions] or [10, 0])
         raise _NotLiteral
 
@@ -462,8 +475,56 @@ def _decimal(value: Text | int | Decimal, parameters: list[int]) -> Decimal:
     return number
 
 
+_ZONE = re.compile(r"[A-Za-z+]|:.*-")
+
+
+def _joined(parts: list[str]) -> Text:
+    """Return the text of string literals that touch, such as 'it''s'.
+
+    Up to Spark 3 neighbours are joined; from 4.0 those without a space between hold a quote. sqlglot tells them and
+    their kind of quote no longer apart, so every way to read them counts.
+    """
+    if not 0 < len(parts) <= _MAX_JOINED:
+        raise _NotLiteral
+    readings = [parts[0]]
+    for part in parts[1:]:
+        readings = [before + joint + part for before in readings for joint in ("'", "", '"')]
+    return Text(readings[0], tuple(readings[1:]))
+
+
+_MAX_JOINED = 4
+
+
+def _minus(value: Any) -> Any:
+    match value:
+        case Number():
+            return Number(value.copy_negate())
+        case Decimal():
+            return value.copy_negate()  # the operator would round to the context's 28 digits
+        case bool():
+            raise _NotLiteral
+        case int() | float():
+            return -value
+    raise _NotLiteral
+
+
+def _operands(node: Any) -> Iterator[Any]:
+    """Yield what a chain of one connector connects, without recursion and through parentheses."""
+    pending = [node]
+    while pending:
+        part = _bare(pending.pop())
+        if type(part) is type(node):
+            pending += [part.right, part.left]
+        else:
+            yield part
+
+
 def _bare(node: Any) -> Any:
     return node.unnest()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _number(text: str) -> int | float | Number:
@@ -471,35 +532,76 @@ def _number(text: str) -> int | float | Number:
         if "e" in text.lower():
             return float(text)  # Spark reads 1e3 as DOUBLE and 1.5 as DECIMAL
         return Number(text) if "." in text else int(text)
-    except (ValueError, ArithmeticError):
+    except (ValueError, ArithmeticError):  # 1e, or more digits than Python converts
         raise _NotLiteral from None
 
 
-def typed(leaf: LeafColumn, value: Any) -> Any:
-    """Return a literal as `encode_literal` takes it for this leaf: text and numbers of SQL are typed by the column.
+def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
+    """Return the literals that `encode_literal` takes for this leaf: more than one where the text may mean several.
 
-    Returns `Opaque` with the reason where Spark's cast of the text is laxer than ours. Raises `LiteralError`.
+    Text and the numbers of SQL are typed by the column. Returns `Opaque` with the reason where nothing follows from
+    them. Raises `LiteralError` if they are none of the column's values.
     """
-    physical, logical = leaf.physical_type, leaf.logical_type.name if leaf.logical_type else None
+    if (reason := untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
+        return Opaque(reason)
     match value:
-        case Number() if physical in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
-            return float(value)
-        case TimestampText(text) if logical in ("TIMESTAMP", "DATE") or physical is PhysicalType.INT96:
-            # As a timestamp, whatever the column: a date column is compared with it as midnight.
-            return parse_literal(replace(leaf, physical_type=PhysicalType.INT64, logical_type=_ANY_TIMESTAMP), text)
+        case Text(text, others):
+            return _typed_texts(leaf, (text, *others))
         case TimestampText(text):
-            return parse_literal(replace(leaf, physical_type=PhysicalType.BOOLEAN, logical_type=None), text)
-        case Text(text) if physical is PhysicalType.BYTE_ARRAY and logical != "DECIMAL":
-            return text
-        case Text(text):
-            literal = parse_literal(leaf, text)
-            if logical == "DECIMAL" and isinstance(literal, Decimal):
-                assert leaf.logical_type is not None
-                exponent = literal.as_tuple().exponent
-                if not isinstance(exponent, int) or -exponent > leaf.logical_type.scale:
-                    return Opaque(f"Spark rounds {value} to the column's scale")
+            return (_typed_timestamp(leaf, text),)
+        case Number() if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+            return (float(value),)
+    return (value,)
+
+
+def _typed_texts(leaf: LeafColumn, texts: tuple[str, ...]) -> tuple[Any, ...] | Opaque:
+    found: list[Any] = []
+    refused: LiteralError | None = None
+    for text in texts:
+        try:
+            literal = _typed_text(leaf, text)
+        except LiteralError as error:
+            refused = refused or error
+            continue
+        if isinstance(literal, Opaque):
             return literal
-    return value
+        found.append(literal)
+    if not found and refused:
+        raise refused
+    return tuple(found)
+
+
+def _typed_text(leaf: LeafColumn, text: str) -> Any:
+    logical = leaf.logical_type
+    if logical is not None and logical.name == "DECIMAL":
+        return _typed_decimal(leaf.name, logical.scale, parse_literal(leaf, text))
+    if leaf.physical_type is PhysicalType.BYTE_ARRAY:
+        return text.encode() if logical is not None and logical.name == "BSON" else text
+    if leaf.physical_type is PhysicalType.FIXED_LEN_BYTE_ARRAY and logical is None:
+        # In SQL 0x41 in quotes is four characters, but DuckDB reads \x41 as one byte.
+        return Opaque(f"engines read {text!r} differently") if "\\" in text else text.encode()
+    return parse_literal(leaf, text)
+
+
+def _typed_decimal(name: str, scale: int, literal: Any) -> Any:
+    """Spark compares DECIMAL with text as DOUBLE, others round the text to the column's scale."""
+    exponent = literal.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent > scale:
+        return Opaque(f"engines round {literal} to the scale of {name}")
+    if literal and literal.adjusted() + scale >= _DOUBLE_DIGITS:
+        return Opaque(f"Spark compares {name} with text as DOUBLE, which is not exact for {literal}")
+    return literal
+
+
+_DOUBLE_DIGITS = 15
+
+
+def _typed_timestamp(leaf: LeafColumn, text: str) -> Any:
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    if logical not in ("TIMESTAMP", "DATE") and leaf.physical_type is not PhysicalType.INT96:
+        raise LiteralError(f"column {leaf.name} is {leaf.type_name}; TIMESTAMP {text!r} is not comparable with it")
+    # As a timestamp, whatever the column: a date column is compared with it as midnight.
+    return parse_literal(replace(leaf, physical_type=PhysicalType.INT64, logical_type=_ANY_TIMESTAMP), text)
 
 
 _ANY_TIMESTAMP = LogicalType("TIMESTAMP", unit="NANOS")
@@ -541,18 +643,6 @@ def _negated(predicate: Predicate) -> Predicate:
         case IsNull(column, is_negated):
             return IsNull(column, not is_negated)
     return Opaque(f"NOT ({predicate})")
-
-
-def leaves(predicate: Predicate) -> Iterator[Comparison | In | IsNull]:
-    """Yield every part of the condition that speaks of one column."""
-    match predicate:
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from leaves(part)
-        case Not(part):
-            yield from leaves(part)
-        case Comparison() | In() | IsNull():
-            yield predicate
 
 
 def _show(value: Any) -> str:

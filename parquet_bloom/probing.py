@@ -6,11 +6,13 @@ has `14 + varint` bytes), and a probe of a large filter reads its header and tho
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
-from parquet_bloom.footer import FilterLocation, Plan, read_filter
+from parquet_bloom.footer import FilterLocation, Plan, read_filter, together
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.sbbf import BLOCK_BYTES, SplitBlockBloomFilter, block_contains, block_index, write_header
 
@@ -21,6 +23,9 @@ WITNESS_BYTES = 64 * 1024
 """How much is read in search of one set bit, when the blocks that were asked for are all zero."""
 
 
+_NO_BITS = bytes(BLOCK_BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Which of the hashes a filter may hold, in their order; or `problem`, and then nothing is known."""
@@ -29,15 +34,83 @@ class Answer:
     problem: str | None = None
 
 
-def ask(location: FilterLocation, hashes: Sequence[int], *, end: int) -> Plan[Answer]:
-    """Plan to return which of `hashes` the filter at `location`, before byte `end`, may hold.
+Question = tuple[FilterLocation, Sequence[int]]
+"""A filter and the hashes to ask it for."""
 
-    An empty bitset is a problem, for the caller asks only where there are values; some writers leave one behind.
+
+def ask(questions: Sequence[Question], *, end: int, seen: set[int]) -> Plan[list[Answer]]:
+    """Plan to return the answers to questions about filters of one file, which all lie before byte `end`.
+
+    An empty bitset is a problem, for the caller asks only where there are values; some writers leave one behind. `seen`
+    has the offsets of headers that were read, and found to be in order, in this very file; it grows.
     """
+    answers, others = yield from _ask_blocks(questions, seen)
+    if others:
+        plans = (_ask_more(location, hashes, end) for location, hashes in (questions[i] for i in others))
+        for index, answer in zip(others, (yield from together(plans)), strict=True):
+            answers[index] = answer
+    return [answers[index] for index in range(len(questions))]
+
+
+def check(bloom: SplitBlockBloomFilter, hashes: Sequence[int]) -> Answer:
+    """Return the answer of a filter that was read whole."""
+    found = tuple(map(bool, bloom.check(array("Q", hashes))))
+    if not any(found) and bloom.is_empty:
+        return Answer(problem="the bitset is empty although the column chunk has values")
+    return Answer(found)
+
+
+@lru_cache(maxsize=4096)
+def _layout(length: int | None) -> tuple[int, bytes] | None:
+    """Return the one bitset size whose header makes up the rest of `length`, and that header, if there is one."""
+    for of_header in range(15, 20) if length is not None else ():
+        num_bytes = (length or 0) - of_header
+        if num_bytes > 0 and num_bytes % BLOCK_BYTES == 0 and len(header := write_header(num_bytes)) == of_header:
+            return num_bytes, header
+    return None
+
+
+def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[tuple[dict[int, Answer], list[int]]]:
+    """Plan to answer from headers and blocks alone; the second list has the questions that this did not answer."""
+    wanted: list[ByteRange] = []
+    open_questions: list[tuple[int, int, bytes | None, Sequence[int]]] = []
+    others: list[int] = []
+    for index, (location, hashes) in enumerate(questions):
+        layout = _layout(location.length)
+        if layout is None or layout[0] <= WHOLE_FILTER_BYTES or layout[0] <= 4 * BLOCK_BYTES * len(hashes):
+            others.append(index)
+            continue
+        num_bytes, header = layout
+        start, num_blocks = location.offset + len(header), num_bytes // BLOCK_BYTES
+        offset = location.offset
+        if offset not in seen:
+            wanted.append(ByteRange(offset, start))
+        for hash_ in hashes:
+            at = start + BLOCK_BYTES * block_index(hash_, num_blocks)
+            wanted.append(ByteRange(at, at + BLOCK_BYTES))
+        open_questions.append((index, offset, None if offset in seen else header, hashes))
+    answers: dict[int, Answer] = {}
+    parts = iter((yield wanted) if wanted else [])
+    for index, offset, expected, hashes in open_questions:
+        stored = None if expected is None else next(parts)
+        blocks = [next(parts) for _ in hashes]
+        # Another form of header, and damage, show when it is read whole; and blocks without a single bit look
+        # like a filter that was never filled.
+        is_whole = stored == expected and all(len(block) == BLOCK_BYTES for block in blocks)
+        if is_whole and blocks.count(_NO_BITS) < len(blocks):
+            seen.add(offset)
+            answers[index] = Answer(tuple(map(block_contains, blocks, hashes)))
+        else:
+            others.append(index)
+    return answers, others
+
+
+def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:
+    """Plan to answer from as much of the filter as it takes."""
     try:
-        num_bytes = _bitset_size(location.length)
-        if num_bytes is not None and _is_worth_blocks(num_bytes, hashes):
-            answer = yield from _ask_blocks(location, num_bytes, hashes)
+        layout = _layout(location.length)
+        if layout is not None and layout[0] > 2 * WITNESS_BYTES and 4 * BLOCK_BYTES * len(hashes) < layout[0]:
+            answer = yield from _ask_with_witness(location, *layout, hashes)
             if answer is not None:
                 return answer
         bloom, _ = yield from read_filter(location, end=end)
@@ -46,42 +119,15 @@ def ask(location: FilterLocation, hashes: Sequence[int], *, end: int) -> Plan[An
     return check(bloom, hashes)
 
 
-def check(bloom: SplitBlockBloomFilter, hashes: Sequence[int]) -> Answer:
-    """Return the answer of a filter that was read whole."""
-    found = tuple(map(bloom.check_hash, hashes))
-    if not any(found) and bloom.is_empty:
-        return Answer(problem="the bitset is empty although the column chunk has values")
-    return Answer(found)
-
-
-def _bitset_size(length: int | None) -> int | None:
-    """Return the one bitset size whose header makes up the rest of `length`, if there is one."""
-    for header in range(15, 20) if length is not None else ():
-        num_bytes = (length or 0) - header
-        if num_bytes > 0 and num_bytes % BLOCK_BYTES == 0 and len(write_header(num_bytes)) == header:
-            return num_bytes
-    return None
-
-
-def _is_worth_blocks(num_bytes: int, hashes: Sequence[int]) -> bool:
-    return num_bytes > WHOLE_FILTER_BYTES and 4 * len(hashes) * BLOCK_BYTES < num_bytes
-
-
-def _ask_blocks(location: FilterLocation, num_bytes: int, hashes: Sequence[int]) -> Plan[Answer | None]:
-    """Plan to answer from blocks; None where only the whole filter can tell."""
-    header = write_header(num_bytes)
-    start = location.offset + len(header)
-    num_blocks = num_bytes // BLOCK_BYTES
-    places = [start + BLOCK_BYTES * block_index(h, num_blocks) for h in hashes]
+def _ask_with_witness(
+    location: FilterLocation, num_bytes: int, header: bytes, hashes: Sequence[int]
+) -> Plan[Answer | None]:
+    """Plan to answer from blocks and a stretch of the bitset with a set bit in it; None where there is none."""
+    start, num_blocks = location.offset + len(header), num_bytes // BLOCK_BYTES
+    places = [start + BLOCK_BYTES * block_index(hash_, num_blocks) for hash_ in hashes]
+    first = min(places[0], start + num_bytes - WITNESS_BYTES)
     wanted = [ByteRange(location.offset, start), *(ByteRange(at, at + BLOCK_BYTES) for at in places)]
-    stored, *blocks = yield wanted
-    if stored != header or any(len(block) < BLOCK_BYTES for block in blocks):
-        return None  # another form of header, or damage: reading it whole tells which
-    found = tuple(block_contains(block, h) for block, h in zip(blocks, hashes, strict=True))
-    if not all(found) and not any(map(any, blocks)):
-        # No bit seen so far: a filter that was never filled looks like this everywhere.
-        first = max(start, min(places[0], start + num_bytes - WITNESS_BYTES))
-        (more,) = yield [ByteRange(first, min(first + WITNESS_BYTES, start + num_bytes))]
-        if not any(more):
-            return None
-    return Answer(found)
+    stored, *blocks, witness = yield [*wanted, ByteRange(first, first + WITNESS_BYTES)]
+    if stored != header or not any(witness) or any(len(block) < BLOCK_BYTES for block in blocks):
+        return None
+    return Answer(tuple(map(block_contains, blocks, hashes)))

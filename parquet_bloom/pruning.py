@@ -13,15 +13,19 @@ groups that they leave open, and only where its answer would decide.
 from __future__ import annotations
 
 import enum
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
+from itertools import chain, count, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.bounds import Bounds, BoundsReader
-from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError
-from parquet_bloom.footer import Footer, Plan, read_footer, together, with_tail
+from parquet_bloom.cache import SHARED, Cache, footer_of
+from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
+from parquet_bloom.footer import FilterLocation, Footer, Plan, with_tail
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.partitions import Partitions, might_hold, partitions_of
@@ -36,14 +40,24 @@ from parquet_bloom.predicate import (
     Or,
     Predicate,
     normalized,
+    readings,
     to_predicate,
-    typed,
 )
-from parquet_bloom.probing import Answer, ask
-from parquet_bloom.reader import NO_FILTER, describe_error, usable
+from parquet_bloom.probing import Answer, Question, ask
+from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, usable
 from parquet_bloom.results import Record, Table
 from parquet_bloom.schema import LeafColumn, PhysicalType, format_path
-from parquet_bloom.storage import PathLike, RequestLog, Source, StorageOptions, drive, find
+from parquet_bloom.storage import (
+    DEFAULT_LIMITS,
+    Limits,
+    PathLike,
+    RequestLog,
+    Source,
+    StorageOptions,
+    changes,
+    drive,
+    find,
+)
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -79,6 +93,7 @@ class _RowGroup:
 
     footer: Footer
     number: int
+    open: dict[int, list[int]] = field(default_factory=dict)  # by test: the hashes that only its filter can rule out
     answers: dict[int, Answer] = field(default_factory=dict)  # by the test that asked
 
 
@@ -121,109 +136,144 @@ class _Combined(_Bound):
 
 
 @dataclass(frozen=True, slots=True)
-class _ColumnTest(_Bound):
-    """One column against literals. `number` tells the tests of a condition apart."""
+class _Reading:
+    """One way to read one literal: the hashes that it may be stored under, and its place, or why it has none.
 
-    number: int
+    A `reason` says why nothing follows from a filter that lacks the hashes.
+    """
+
+    hashes: tuple[int, ...]
+    interval: Interval | str
+    reason: str | None
+
+    @property
+    def is_point(self) -> bool:
+        """Whether one key of the column is all that it can equal."""
+        return self.reason is None and not isinstance(self.interval, str) and self.interval[0] == self.interval[1]
+
+
+class _Literals:
+    """The literals of a test, sorted, so that of very many those within a row group's bounds are found at once."""
+
+    def __init__(self, values: Sequence[Sequence[_Reading]]) -> None:
+        self.hulls = tuple(_hull([reading.interval for reading in readings]) for readings in values)
+        points = []
+        self._spans = []
+        for reading in chain.from_iterable(values):
+            if reading.is_point:
+                points += [(reading.interval[0], hash_) for hash_ in reading.hashes]
+            else:
+                self._spans.append(reading)
+        points.sort(key=itemgetter(0))
+        self._points, self._hashes = [point for point, _ in points], [hash_ for _, hash_ in points]
+        self.may_equal = bool(points) or any(span.hashes or span.reason for span in self._spans)
+
+    def within(self, known: Bounds) -> list[int] | str:
+        """Return the hashes of the literals that the bounds leave open, or why nothing follows from a filter."""
+        start, stop = 0, len(self._points)
+        if known.low is not None and known.high is not None:
+            start, stop = bisect_left(self._points, known.low), bisect_right(self._points, known.high)
+        hashes = self._hashes[start:stop]
+        for span in self._spans:
+            if not _is_outside(known, span.interval):
+                if span.reason is not None:
+                    return span.reason
+                hashes += span.hashes
+        return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class _NullTest(_Bound):
+    """`column IS NULL`, or IS NOT NULL."""
+
     leaf: LeafColumn
-    test: Comparison | In | IsNull
-    hashes: tuple[tuple[int, ...], ...]  # per literal; empty where nothing can equal it
-    intervals: tuple[Interval | str, ...]  # per literal, or why there is none
-    reasons: tuple[str | None, ...]  # per literal, why equality with it proves nothing
+    is_negated: bool
     reader: BoundsReader
 
-    def asking(self, row_group: _RowGroup) -> Iterator[_ColumnTest]:
-        yield self
-
     def judge(self, row_group: _RowGroup) -> Verdict:
-        footer, number = row_group.footer, row_group.number
-        if problem := footer.chunk_problem(number, self.leaf):
+        leaf, name = self.leaf, self.leaf.name
+        if problem := row_group.footer.chunk_problem(row_group.number, leaf):
             return Verdict(MIGHT, problem)
-        known = self.reader.read(footer, number)
-        if isinstance(self.test, IsNull):
-            return self._judge_null(known, self.test.is_negated)
-        keeps_nulls = isinstance(self.test, Comparison) and self.test.op == "<=>" and self.test.is_negated
-        if known.is_all_null and not keeps_nulls:
-            return Verdict(CANNOT, f"{self.leaf.name} holds nothing but nulls", STATISTICS)
-        if isinstance(self.test, In):
-            op = "<>" if self.test.is_negated else "="
-        else:
-            op = {"<=>": "="}.get(self.test.op, self.test.op)
-            op = _NEGATED_OP[op] if self.test.is_negated else op
-        if op == "=":
-            return self._judge_equality(known, row_group)
-        if self.leaf.is_repeated:
-            return Verdict(MIGHT, f"{self.leaf.name} is repeated, and only = and IN are proved for any element")
-        if _is_float(self.leaf) and (self.test.is_negated or op not in ("<", "<=")):
-            return Verdict(MIGHT, f"{self.leaf.name} may hold NaN, which engines order differently")
-        if op == "<>":
-            return self._judge_inequality(known, keeps_nulls)
-        return self._judge_range(known, op)
-
-    def _judge_null(self, known: Bounds, is_negated: bool) -> Verdict:
-        name = self.leaf.name
-        if self.leaf.is_repeated:
+        if leaf.is_repeated:
             return Verdict(MIGHT, f"{name} is repeated, so its null count says nothing of rows")
-        if is_negated:
+        known = self.reader.read(row_group.footer, row_group.number)
+        if self.is_negated:
             if known.is_all_null:
                 return Verdict(CANNOT, f"{name} holds nothing but nulls", STATISTICS)
             return Verdict(MIGHT, f"{name} may hold values")
-        if self.leaf.max_definition_level == 0:
+        if leaf.max_definition_level == 0:
             return Verdict(CANNOT, f"{name} is required", TYPE)
         if known.null_count == 0:
             return Verdict(CANNOT, f"{name} holds no null", STATISTICS)
         return Verdict(MIGHT, f"{name} may hold nulls")
 
-    def _judge_equality(self, known: Bounds, row_group: _RowGroup) -> Verdict:
-        """Judge = or IN: every literal must be ruled out."""
-        proof = Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
-        open_hashes = 0
-        for hashes, interval, reason in zip(self.hashes, self.intervals, self.reasons, strict=True):
-            if outside := _outside(known, interval):
-                proof = Verdict(CANNOT, f"{self.leaf.name} is {outside}", STATISTICS)
-            elif reason is not None:
-                return Verdict(MIGHT, reason)
-            else:
-                open_hashes += len(hashes)
-        if not open_hashes:
-            return proof
-        return self._judge_filter(known, row_group)
 
-    def _judge_filter(self, known: Bounds, row_group: _RowGroup) -> Verdict:
-        answer = row_group.answers.get(self.number)
-        if answer is None:
-            problem = self._no_filter(row_group)
-            return Verdict(MIGHT, problem) if problem else Verdict(ASK, "")
+@dataclass(frozen=True, slots=True)
+class _ColumnTest(_Bound):
+    """`column op literals`, none of them NULL. `number` tells the tests of a condition apart."""
+
+    number: int
+    leaf: LeafColumn
+    op: str  # with NOT worked in: = (which is IN, too), <>, <, <=, > or >=
+    is_negated: bool
+    keeps_nulls: bool  # NOT (column <=> literal) holds for NULL
+    literals: _Literals
+    reader: BoundsReader
+    if_found: Verdict  # by the filter
+    if_absent: Verdict
+
+    def asking(self, row_group: _RowGroup) -> Iterator[_ColumnTest]:
+        yield self
+
+    def question(self, row_group: _RowGroup) -> Question:
+        """Return the filter, and the hashes of the literals that statistics leave open."""
+        location = _facts(row_group.footer, self.reader)[row_group.number].location
+        assert location is not None  # ASK says so
+        return location, row_group.open[self.number]
+
+    def judge(self, row_group: _RowGroup) -> Verdict:
+        if answer := row_group.answers.get(self.number):
+            return self._judge_answer(answer)
+        leaf, facts = self.leaf, _facts(row_group.footer, self.reader)[row_group.number]
+        if facts.problem:
+            return Verdict(MIGHT, facts.problem)
+        if leaf.is_repeated and (self.op != "=" or self.is_negated):
+            return Verdict(MIGHT, f"{leaf.name} is repeated, and only = and IN are proved for any element")
+        known = facts.known
+        if known.is_all_null and not self.keeps_nulls:
+            return Verdict(CANNOT, f"{leaf.name} holds nothing but nulls", STATISTICS)
+        if self.op == "=":
+            return self._judge_equality(facts, row_group)
+        if _is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
+            return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
+        return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
+
+    def _judge_equality(self, facts: _Facts, row_group: _RowGroup) -> Verdict:
+        if not self.literals.may_equal:
+            return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
+        hashes = self.literals.within(facts.known)
+        if isinstance(hashes, str):
+            return Verdict(MIGHT, hashes)
+        if not hashes:
+            return Verdict(CANNOT, f"it is not between the least and the greatest {self.leaf.name}", STATISTICS)
+        if facts.no_filter is not None:
+            return Verdict(MIGHT, facts.no_filter)
+        row_group.open[self.number] = hashes
+        return _ASK
+
+    def _judge_answer(self, answer: Answer) -> Verdict:
         if answer.problem is not None:
             return Verdict(MIGHT, answer.problem)
-        if any(answer.found):
-            return Verdict(MIGHT, f"the filter of {self.leaf.name} has all bits of a value")
-        return Verdict(CANNOT, f"the filter of {self.leaf.name} lacks the value", FILTER)
+        return self.if_found if True in answer.found else self.if_absent
 
-    def _no_filter(self, row_group: _RowGroup) -> str | None:
-        if reason := usable(row_group.footer, self.leaf):
-            return reason
-        try:
-            location = row_group.footer.filter_location(row_group.number, self.leaf)
-        except CorruptFileError as error:
-            return describe_error(error)
-        return NO_FILTER if location is None else None
-
-    def open_hashes(self, row_group: _RowGroup) -> list[int]:
-        """Return the hashes of the literals that statistics leave open."""
-        known = self.reader.read(row_group.footer, row_group.number)
-        pairs = zip(self.hashes, self.intervals, strict=True)
-        return [h for hashes, interval in pairs if not _outside(known, interval) for h in hashes]
-
-    def _judge_inequality(self, known: Bounds, keeps_nulls: bool) -> Verdict:
-        if known.low is not None and known.low == known.high and known.is_exact:
-            same = any(interval == (known.low, known.low) for interval in self.intervals)
-            if same and (not keeps_nulls or known.null_count == 0):
-                return Verdict(CANNOT, f"{self.leaf.name} holds no other value", STATISTICS)
+    def _judge_inequality(self, known: Bounds) -> Verdict:
+        is_constant = known.is_exact and known.low == known.high and (known.null_count == 0 or not self.keeps_nulls)
+        if is_constant and (known.low, known.high) in self.literals.hulls:
+            return Verdict(CANNOT, f"{self.leaf.name} holds no other value", STATISTICS)
         return Verdict(MIGHT, f"{self.leaf.name} may hold another value")
 
-    def _judge_range(self, known: Bounds, op: str) -> Verdict:
-        (interval,) = self.intervals
+    def _judge_range(self, known: Bounds) -> Verdict:
+        (interval,) = self.literals.hulls
         if isinstance(interval, str):
             return Verdict(MIGHT, interval)
         if known.low is None:
@@ -234,21 +284,61 @@ class _ColumnTest(_Bound):
             "<=": known.low > high,
             ">": known.high <= low,
             ">=": known.high < low,
-        }[op]
+        }[self.op]
         if beyond:
-            side = "above" if op[0] == "<" else "below"
+            side = "above" if self.op[0] == "<" else "below"
             return Verdict(CANNOT, f"{self.leaf.name} lies {side} it", STATISTICS)
         return Verdict(MIGHT, f"{self.leaf.name} may lie within")
 
 
-_NEGATED_OP = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_ASK = Verdict(ASK, "")
 
 
-def _outside(known: Bounds, interval: Interval | str) -> str | None:
+class _Facts(NamedTuple):
+    """What a footer says about one column chunk: why it cannot be relied on, or its bounds and its filter."""
+
+    problem: str | None
+    known: Bounds
+    location: FilterLocation | None
+    no_filter: str | None
+
+
+def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
+    """Return the facts of a leaf's column chunks, worked out once for a footer that is in memory."""
+    key = "facts", reader.leaf.index
+    found: list[_Facts] | None = footer.memo.get(key)
+    if found is None:
+        no_filter = usable(footer, reader.leaf)
+        groups = range(footer.num_row_groups)
+        found = footer.memo[key] = [_chunk_facts(footer, group, reader, no_filter) for group in groups]
+    return found
+
+
+def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> _Facts:
+    if problem := footer.chunk_problem(row_group, reader.leaf):
+        return _Facts(problem, Bounds(0, None), None, None)
+    location = None
+    try:
+        location = footer.filter_location(row_group, reader.leaf)
+    except CorruptFileError as error:
+        no_filter = no_filter or describe_error(error)
+    if location is None:
+        no_filter = no_filter or NO_FILTER
+    return _Facts(None, reader.read(footer, row_group), location, no_filter)
+
+
+def _hull(intervals: Sequence[Interval | str]) -> Interval | str:
+    for interval in intervals:
+        if isinstance(interval, str):
+            return interval
+    return min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
+
+
+def _is_outside(known: Bounds, interval: Interval | str) -> bool:
     if known.low is None or isinstance(interval, str):
-        return None
+        return False
     low, high = interval
-    return "all above it" if high < known.low else "all below it" if low > known.high else None
+    return bool(high < known.low or low > known.high)
 
 
 def _is_float(leaf: LeafColumn) -> bool:
@@ -260,71 +350,98 @@ def _is_float(leaf: LeafColumn) -> bool:
 # ---- binding -----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class _Binder:
-    """Binds a condition to a file; remembers what no file could bind."""
+    """Binds a condition to one file after the other, and remembers what files made of its columns and literals."""
 
-    predicate: Predicate
-    timezone: str | None
-    case_sensitive: bool
-    errors: dict[int, Exception] = field(default_factory=dict)
-    bound_somewhere: set[int] = field(default_factory=set)
-    _memo: dict[Any, _Bound] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
+    def __init__(self, predicate: Predicate, timezone: str | None, *, case_sensitive: bool) -> None:
+        self._predicate, self._timezone, self._case_sensitive = predicate, timezone, case_sensitive
+        # By the number of a test, which is the same in every file:
+        self._errors: dict[int, Exception] = {}
+        self._bound: set[int] = set()
+        self._kinds: dict[int, set[str]] = {}
+        self._disputed: set[int] = set()
+        self._of_file: dict[Any, tuple[Any, _Bound]] = {}
+        self._of_leaf: dict[tuple[int, LeafColumn], _Bound] = {}
 
     def bind(self, footer: Footer, partitions: Partitions) -> _Bound:
-        key = (footer.leaves, partitions)
-        if key not in self._memo:
-            if len(self._memo) > 256:
-                self._memo.clear()
-            self._numbers = count()  # the same for the same part of the condition in every file
-            self._memo[key] = self._bind(self.predicate, footer.leaves, partitions)
-        return self._memo[key]
+        """Return the condition with a file's columns."""
+        key = id(footer.leaves), partitions  # the same schema has the same leaves, see `parse_footer`
+        if key not in self._of_file:
+            if len(self._of_file) > _MEMO_SIZE:
+                self._of_file.clear()
+                self._of_leaf.clear()
+            bound = self._bind(self._predicate, footer.leaves, partitions, count())
+            self._of_file[key] = footer.leaves, bound  # holding the leaves keeps their id from being another's
+        return self._of_file[key][1]
 
     def raise_unless_bound(self) -> None:
         """Raise the first error of a part of the condition that no file at all could make sense of."""
-        for number, error in self.errors.items():
-            if number not in self.bound_somewhere:
+        for number, error in self._errors.items():
+            if number not in self._bound:
                 raise error
 
-    def _bind(self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions) -> _Bound:
+    def find_disputes(self) -> bool:
+        """Return whether files disagree about a column's type, so that what was judged about it must not count.
+
+        An engine compares it in one type, and which one is not known: 9 < 10, and '10' < '9'.
+        """
+        disputed = {
+            number for number, kinds in self._kinds.items() if not any(kinds <= alike for alike in _COMPARED_ALIKE)
+        }
+        is_new = not disputed <= self._disputed
+        self._disputed |= disputed
+        self._of_file.clear()
+        return is_new
+
+    def _bind(
+        self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions, numbers: Iterator[int]
+    ) -> _Bound:
         match node:
             case And(parts):
-                return _Combined(tuple(self._bind(part, columns, partitions) for part in parts), min)
+                return _Combined(tuple(self._bind(part, columns, partitions, numbers) for part in parts), min)
             case Or(parts):
-                return _Combined(tuple(self._bind(part, columns, partitions) for part in parts), max)
+                return _Combined(tuple(self._bind(part, columns, partitions, numbers) for part in parts), max)
             case Constant(True):
                 return _Fixed(Verdict(MIGHT, "the condition is TRUE"))
             case Constant(False):
                 return _Fixed(Verdict(CANNOT, "the condition is FALSE", TYPE))
             case Comparison() | In() | IsNull():
-                return self._bind_test(node, columns, partitions)
-        text = node.text if isinstance(node, Opaque) else str(node)
-        return _Fixed(Verdict(MIGHT, f"not used to prune: {text}"))
+                return self._bind_test(next(numbers), node, columns, partitions)
+        return _Fixed(Verdict(MIGHT, f"not used to prune: {node}"))
 
-    def _bind_test(
-        self, node: Comparison | In | IsNull, columns: tuple[LeafColumn, ...], partitions: Partitions
-    ) -> _Bound:
-        number = next(self._numbers)
-        constants = partitions.named(node.column, case_sensitive=self.case_sensitive)
+    def _bind_test(self, number: int, node: _Test, columns: tuple[LeafColumn, ...], partitions: Partitions) -> _Bound:
+        constants = partitions.named(node.column, case_sensitive=self._case_sensitive)
         found = [leaf for leaf in columns if self._is_same(leaf.path, node.column)]
+        name = format_path(node.column)
         if constants:
-            self.bound_somewhere.add(number)
+            self._accept(number, node, "partition")
             if found:
-                return _Fixed(Verdict(MIGHT, f"{format_path(node.column)} is both a column and a partition"))
-            return _Fixed(_judge_partition(node, constants))
-        if len(found) != 1:
+                return _Fixed(Verdict(MIGHT, f"{name} is both a column and a partition"))
+        if not constants and len(found) != 1:
             return _Fixed(self._unbound(number, node.column, columns, found))
-        try:
-            bound = self._column_test(number, found[0], node)
-        except LiteralError as error:
-            self.errors.setdefault(number, error)
-            return _Fixed(Verdict(MIGHT, str(error)))
-        self.bound_somewhere.add(number)
-        return bound
+        if number in self._disputed:
+            return _Fixed(Verdict(MIGHT, f"files hold {name} as different types"))
+        if constants:
+            return _Fixed(_judge_partition(node, constants))
+        return self._bind_leaf(number, node, found[0])
+
+    def _bind_leaf(self, number: int, node: _Test, leaf: LeafColumn) -> _Bound:
+        if (number, leaf) not in self._of_leaf:
+            try:
+                self._of_leaf[number, leaf] = self._column_test(number, leaf, node)
+            except LiteralError as error:
+                self._errors.setdefault(number, error)
+                return _Fixed(Verdict(MIGHT, str(error)))
+        self._accept(number, node, _kind(leaf))
+        return self._of_leaf[number, leaf]
+
+    def _accept(self, number: int, node: _Test, kind: str) -> None:
+        self._bound.add(number)
+        if not isinstance(node, IsNull):
+            self._kinds.setdefault(number, set()).add(kind)
 
     def _is_same(self, path: ColumnPath, asked: ColumnPath) -> bool:
-        if self.case_sensitive:
+        if self._case_sensitive:
             return path == asked
         return [part.casefold() for part in path] == [part.casefold() for part in asked]
 
@@ -333,40 +450,84 @@ class _Binder:
     ) -> Verdict:
         name = format_path(path)
         if found:
-            return Verdict(MIGHT, f"{name} names {len(found)} columns that differ in case only")
+            self._bound.add(number)
+            return Verdict(MIGHT, f"{name} names {len(found)} columns")
         if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
-            self.bound_somewhere.add(number)
+            self._bound.add(number)
             return Verdict(MIGHT, f"{name} is a group of columns")
         names = [leaf.name for leaf in columns]
-        self.errors.setdefault(number, ColumnNotFoundError(name, names))
+        self._errors.setdefault(number, ColumnNotFoundError(name, names))
         return Verdict(MIGHT, f"the file has no column {name}")
 
-    def _column_test(self, number: int, leaf: LeafColumn, node: Comparison | In | IsNull) -> _Bound:
-        if isinstance(node, IsNull):
-            return _ColumnTest(number, leaf, node, (), (), (), BoundsReader(leaf))
-        if isinstance(node, Comparison) and node.value is None:
-            if node.op == "<=>":
-                return _ColumnTest(number, leaf, IsNull(node.column, node.is_negated), (), (), (), BoundsReader(leaf))
-            return _Fixed(Verdict(MIGHT, "compared with NULL"))
-        literals = node.values if isinstance(node, In) else (node.value,)
-        if any(value is None for value in literals):
+    def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> _Bound:
+        reader = BoundsReader(leaf)
+        match node:
+            case IsNull(_, is_negated) | Comparison("<=>", _, None, is_negated):
+                return _NullTest(leaf, is_negated, reader)
+            case In(_, values, is_negated):
+                op, keeps_nulls = "<>" if is_negated else "=", False
+            case Comparison(op, _, value, is_negated):
+                op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
+        if any(value is None for value in values):
             return _Fixed(Verdict(MIGHT, "NULL is among the values"))
-        if not literals:
-            rank = MIGHT if isinstance(node, In) and node.is_negated else CANNOT
-            return _Fixed(Verdict(rank, "the list of values is empty", TYPE))
-        bound = [self._literal(leaf, value) for value in literals]
-        hashes, intervals, reasons = zip(*bound, strict=True)
-        return _ColumnTest(number, leaf, node, hashes, intervals, reasons, BoundsReader(leaf))
+        if not values:
+            return _Fixed(Verdict(MIGHT, "any value is not among none") if is_negated else _NONE_LISTED)
+        literals = _Literals([self._readings(leaf, value) for value in values])
+        if_found = Verdict(MIGHT, f"the filter of {leaf.name} has all bits of a value")
+        if_absent = Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER)
+        return _ColumnTest(number, leaf, op, is_negated, keeps_nulls, literals, reader, if_found, if_absent)
 
-    def _literal(self, leaf: LeafColumn, value: Any) -> tuple[tuple[int, ...], Interval | str, str | None]:
-        literal = typed(leaf, value)
-        if isinstance(literal, Opaque):
-            return (), literal.text, literal.text
-        encodings = encode_literal(leaf, literal, timezone=self.timezone)
-        return encodings.hashes(), literal_interval(leaf, literal, timezone=self.timezone), encodings.reason
+    def _readings(self, leaf: LeafColumn, value: Any) -> list[_Reading]:
+        found = readings(leaf, value)
+        if isinstance(found, Opaque):
+            return [_Reading((), found.text, found.text)]
+        return [self._reading(leaf, literal) for literal in found]
+
+    def _reading(self, leaf: LeafColumn, literal: Any) -> _Reading:
+        encodings = encode_literal(leaf, literal, timezone=self._timezone)
+        interval = literal_interval(leaf, literal, timezone=self._timezone)
+        return _Reading(encodings.hashes(), interval, encodings.reason)
 
 
-def _judge_partition(node: Comparison | In | IsNull, constants: Sequence[str | None]) -> Verdict:
+_Test = Comparison | In | IsNull
+_NONE_LISTED = Verdict(CANNOT, "the list of values is empty", TYPE)
+_MEMO_SIZE = 256
+
+_COMPARED_ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"integer", "long", "decimal"}),
+    frozenset({"integer", "double"}),
+    frozenset({"float", "double"}),
+    frozenset({"date", "local timestamp"}),
+    *(frozenset({kind}) for kind in ("partition", "bytes", "fixed bytes", "boolean", "time", "UTC timestamp")),
+)
+"""Kinds of columns between which engines convert without loss and without another order."""
+
+
+def _kind(leaf: LeafColumn) -> str:
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    match leaf.physical_type:
+        case _ if logical == "DECIMAL":
+            return "decimal"
+        case _ if logical in ("DATE", "TIME"):
+            return str(logical).lower()
+        case _ if logical == "TIMESTAMP":
+            return "UTC timestamp" if leaf.logical_type and leaf.logical_type.is_adjusted_to_utc else "local timestamp"
+        case PhysicalType.INT32:
+            return "integer"
+        case PhysicalType.INT64:
+            return "long"
+        case PhysicalType.INT96:
+            return "UTC timestamp"
+        case _ if logical == "FLOAT16":
+            return "float"
+        case PhysicalType.BYTE_ARRAY:
+            return "bytes"
+        case PhysicalType.FIXED_LEN_BYTE_ARRAY:
+            return "fixed bytes"
+    return leaf.physical_type.name.lower()  # boolean, float, double
+
+
+def _judge_partition(node: _Test, constants: Sequence[str]) -> Verdict:
     name = format_path(node.column)
     if any(might_hold(node, constant) for constant in constants):
         return Verdict(MIGHT, f"partition {name} may match")
@@ -480,7 +641,10 @@ class Pruning(Table):
 
 @dataclass(frozen=True, slots=True)
 class Totals(Record):
-    """Sums over all files of a pruning; files that were kept whole count in `files` only."""
+    """Sums over all files of a pruning; of files that were kept whole only the files are counted.
+
+    What types and partitions ruled out counts as `row_groups_by_statistics`: it took no filter.
+    """
 
     files: int
     files_kept: int
@@ -496,34 +660,56 @@ class Totals(Record):
 
 def _dataset(ds: Any, pruning: Pruning) -> Any:
     import pyarrow as pa
+
+    pairs = list(zip(pruning.all_files, pruning._sources, strict=True))
+    types = _partition_types([partitions_of(source.name).constants for source in pruning._sources])
+    file_format = ds.ParquetFileFormat()
+    fragments = [_fragment(ds, file_format, file, source, types) for file, source in pairs if file.is_kept]
+    # With nothing kept, the schema is that of any file.
+    seen = fragments or [_fragment(ds, file_format, file, source, types) for file, source in pairs[:1]]
+    try:
+        schema = pa.unify_schemas([fragment.physical_schema for fragment in seen], promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise UnsupportedError(f"the files cannot be one dataset, their columns are too different: {error}") from error
+    for name, kind in types.items():
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, kind))
+    return ds.FileSystemDataset(fragments, schema, file_format)
+
+
+def _fragment(ds: Any, file_format: Any, file: FileVerdict, source: Source, types: dict[str, Any]) -> Any:
+    import pyarrow as pa
     from pyarrow import fs as arrow_fs
 
-    file_format = ds.ParquetFileFormat()
-    kept = {file.path: file for file in pruning.files}
-    with_partitions = [partitions_of(source.name).constants for source in pruning._sources]
-    names = dict.fromkeys(name for constants in with_partitions for name, _ in constants)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    partitioning = ds.partitioning(schema, flavor="hive") if names else None
-    fragments: list[Any] = []
-    schemas = []
-    for source in pruning._sources:
-        store = arrow_fs.LocalFileSystem() if source.local else arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(source.fs))
-        file = kept.get(source.name)
-        if file is None and (fragments or source is not pruning._sources[-1]):
-            continue
-        groups = (
-            None if file is None or file.kept_whole is not None else [g.row_group for g in file.row_groups if g.is_kept]
-        )
-        expression = partitioning.parse(source.name) if partitioning else ds.scalar(True)
-        fragment = file_format.make_fragment(source.path, store, partition_expression=expression, row_groups=groups)
-        schemas.append(fragment.physical_schema)
-        if file is not None:
-            fragments.append(fragment)
-    whole = pa.unify_schemas(schemas, promote_options="permissive")
-    for name in names:
-        if name not in whole.names:
-            whole = whole.append(pa.field(name, pa.string()))
-    return ds.FileSystemDataset(fragments, whole, file_format)
+    store = arrow_fs.LocalFileSystem() if source.local else arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(source.fs))
+    groups = None if file.kept_whole is not None else [group.row_group for group in file.row_groups if group.is_kept]
+    try:
+        own = file_format.make_fragment(source.path, store).physical_schema.names
+    except (OSError, pa.ArrowException) as error:
+        why = f" (it was kept because of this: {file.kept_whole})" if file.kept_whole is not None else ""
+        raise UnsupportedError(f"{file.path} cannot be part of a dataset: {error}{why}") from error
+    expression = ds.scalar(True)
+    for name, text in partitions_of(source.name).constants.items():
+        if name not in own:
+            value = pa.scalar(text).cast(types[name])
+            expression &= ds.field(name) == value if text is not None else ds.field(name).is_null()
+    return file_format.make_fragment(source.path, store, partition_expression=expression, row_groups=groups)
+
+
+def _partition_types(constants: Iterable[dict[str, str | None]]) -> dict[str, Any]:
+    """Return the Arrow type of each partition column: whole numbers and dates where all its values are, else text."""
+    import pyarrow as pa
+
+    texts: dict[str, list[str]] = {}
+    for of_file in constants:
+        for name, text in of_file.items():
+            texts.setdefault(name, []).extend([] if text is None else [text])
+    forms = ((r"-?\d{1,18}", pa.int64()), (r"\d{4}-\d\d-\d\d", pa.date32()))
+    types = {}
+    for name, values in texts.items():
+        kinds = (kind for form, kind in forms if values and all(re.fullmatch(form, v, re.ASCII) for v in values))
+        types[name] = next(kinds, pa.string())
+    return types
 
 
 # ---- prune -------------------------------------------------------------------------------
@@ -538,6 +724,8 @@ def prune(
     strict: bool = False,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
+    cache: Cache | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
     log: RequestLog | None = None,
 ) -> Pruning:
@@ -548,45 +736,78 @@ def prune(
     that matter. A file that cannot be read or judged is kept whole with the reason; `strict` raises instead. Raises
     `PredicateError` for what does not parse, `ColumnNotFoundError` and `LiteralError` for a column or a literal that no
     file can make sense of.
+
+    Footers stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
+    `limits` are on what is read at once.
     """
     predicate = to_predicate(where)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    binder = _Binder(normalized(predicate), timezone, case_sensitive)
-    files = []
-    judged = False
-    for source, outcome in drive(((s, _judge_file(s, binder)) for s in sources), log=log):
-        if isinstance(outcome, Exception):
-            if strict:
-                raise outcome
-            files.append(FileVerdict(source.name, source.size, kept_whole=describe_error(outcome)))
-        else:
-            judged = True
-            files.append(FileVerdict(source.name, source.size, outcome))
-        if progress:
-            progress(len(files), len(sources))
-    if judged:
+    binder = _Binder(normalized(predicate), timezone, case_sensitive=case_sensitive)
+    reading = _Reader(SHARED if cache is None else cache, limits, strict, log)
+    files = reading.judge(sources, binder, progress)
+    if binder.find_disputes():  # known only now that every footer was seen
+        files = reading.judge(sources, binder, None)
+    reading.keep_changed(sources, files)
+    if any(file.kept_whole is None for file in files):
         binder.raise_unless_bound()
     return Pruning(str(predicate), tuple(files), tuple(sources))
 
 
-def _judge_file(source: Source, binder: _Binder) -> Plan[tuple[RowGroupVerdict, ...]]:
-    footer = yield from read_footer(source.size)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads and judges files in the way that the call asks for."""
+
+    cache: Cache
+    limits: Limits
+    strict: bool
+    log: RequestLog | None
+
+    def judge(self, sources: list[Source], binder: _Binder, progress: Progress | None) -> list[FileVerdict]:
+        files = []
+        plans = ((source, _judge_file(source, binder, self.cache)) for source in sources)
+        for source, outcome in drive(plans, limits=self.limits, log=self.log):
+            if isinstance(outcome, Exception):
+                files.append(self.kept_whole(source, outcome))
+            else:
+                files.append(FileVerdict(source.name, source.size, outcome))
+            if progress:
+                progress(len(files), len(sources))
+        return files
+
+    def keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
+        """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
+        proved = [s for s, file in zip(sources, files, strict=True) if not all(g.is_kept for g in file.row_groups)]
+        changed = changes(proved)
+        for index, source in enumerate(sources if changed else ()):
+            if source in changed:
+                files[index] = self.kept_whole(source, changed[source])
+
+    def kept_whole(self, source: Source, error: Exception) -> FileVerdict:
+        if self.strict:
+            raise error
+        return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
+
+
+def _judge_file(source: Source, binder: _Binder, cache: Cache) -> Plan[tuple[RowGroupVerdict, ...]]:
+    footer = yield from footer_of(source, cache)
     bound = binder.bind(footer, partitions_of(source.name))
     row_groups = [_RowGroup(footer, number) for number in range(footer.num_row_groups)]
     verdicts = [_judge(bound, row_group) for row_group in row_groups]
-    wanted = [
+    asking = (
         (row_group, test)
         for row_group, verdict in zip(row_groups, verdicts, strict=True)
         if verdict.rank is ASK
         for test in bound.asking(row_group)
-    ]
-    if wanted:
-        answers = yield from with_tail(footer, together(_ask(row_group, test) for row_group, test in wanted))
+    )
+    while wanted := list(islice(asking, FILTERS_AT_ONCE)):
+        questions = [test.question(row_group) for row_group, test in wanted]
+        seen = footer.memo.setdefault("headers", set())
+        answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
         for (row_group, test), answer in zip(wanted, answers, strict=True):
             row_group.answers[test.number] = answer
-        for index, (row_group, verdict) in enumerate(zip(row_groups, verdicts, strict=True)):
-            if verdict.rank is ASK:
-                verdicts[index] = _judge(bound, row_group)
+    for index, row_group in enumerate(row_groups):
+        if verdicts[index].rank is ASK:
+            verdicts[index] = _judge(bound, row_group)
     return tuple(_record(source, row_group, verdict) for row_group, verdict in zip(row_groups, verdicts, strict=True))
 
 
@@ -596,18 +817,15 @@ def _judge(bound: _Bound, row_group: _RowGroup) -> Verdict:
     return bound.judge(row_group)
 
 
-def _ask(row_group: _RowGroup, test: _ColumnTest) -> Plan[Answer]:
-    location = row_group.footer.filter_location(row_group.number, test.leaf)
-    assert location is not None  # ASK says that it is there
-    return (yield from ask(location, test.open_hashes(row_group), end=row_group.footer.start))
-
-
 def _record(source: Source, row_group: _RowGroup, verdict: Verdict) -> RowGroupVerdict:
-    group = row_group.footer.metadata.row_groups[row_group.number]
-    start, stop = _extent(group)
-    return RowGroupVerdict(
-        source.name, row_group.number, verdict.rank.name, verdict.reason, verdict.by, group.num_rows, start, stop
-    )
+    footer, number = row_group.footer, row_group.number
+    extents = footer.memo.get("extents")
+    if extents is None:
+        extents = footer.memo["extents"] = [(group.num_rows, *_extent(group)) for group in footer.metadata.row_groups]
+    return RowGroupVerdict(source.name, number, _NAMES[verdict.rank], verdict.reason, verdict.by, *extents[number])
+
+
+_NAMES = {rank: rank.name for rank in Rank}
 
 
 def _extent(group: Any) -> tuple[int, int]:
@@ -616,9 +834,9 @@ def _extent(group: Any) -> tuple[int, int]:
     for column in group.columns:
         chunk = column.meta_data
         if chunk is not None:
-            start = chunk.data_page_offset
+            start = chunk.data_page_offset or 0
             if 0 < (chunk.dictionary_page_offset or 0) < start:
                 start = chunk.dictionary_page_offset
             starts.append(start)
-            stops.append(start + chunk.total_compressed_size)
+            stops.append(start + (chunk.total_compressed_size or 0))
     return min(starts, default=0), max(stops, default=0)

@@ -30,14 +30,16 @@ class ByteRange:
 def coalesce(ranges: Iterable[ByteRange], *, gap: int = COALESCE_GAP, limit: int = COALESCE_LIMIT) -> list[ByteRange]:
     """Return the fewest sorted, disjoint ranges that cover `ranges` under the two limits."""
     merged: list[ByteRange] = []
-    for r in sorted(set(ranges)):
-        last = merged[-1] if merged else None
-        if last and r.stop <= last.stop:
+    first = last = -1
+    for start, stop in sorted((r.start, r.stop) for r in ranges):
+        if first >= 0 and (start < last or (start - last <= gap and max(stop, last) - first <= limit)):
+            last = max(last, stop)
             continue
-        if last and (r.start < last.stop or (r.start - last.stop <= gap and r.stop - last.start <= limit)):
-            merged[-1] = ByteRange(last.start, r.stop)
-        else:
-            merged.append(r)
+        if first >= 0:
+            merged.append(ByteRange(first, last))
+        first, last = start, stop
+    if first >= 0:
+        merged.append(ByteRange(first, last))
     return merged
 
 

@@ -237,9 +237,7 @@ class SplitBlockBloomFilter:
         header = read_header(data, length=length)
         bitset = bytes(memoryview(data).cast("B")[header.length : header.length + header.num_bytes])
         if len(bitset) < header.num_bytes:
-            raise CorruptFileError(
-                f"the bloom filter is cut off: {len(bitset)} of {header.num_bytes} bytes of bitset"
-            )
+            raise CorruptFileError(f"the bloom filter is cut off: {len(bitset)} of {header.num_bytes} bytes of bitset")
         return cls.from_bitset(bitset)
 
     def to_bytes(self) -> bytes:

@@ -1,12 +1,13 @@
 """The only module that talks to fsspec: finds files, drives reading plans, and writes new files.
 
-Local files are read by position through one descriptor; everything else through `cat_ranges`, so that a store
-that can work on many requests at once is given many at once.
+Local files are read by position through one descriptor, one file after the other. Everything else is read in rounds,
+through `cat_ranges` or on S3 by conditional GETs, so that a store that can work on many requests at once is given many.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob as globbing
 import io
 import os
@@ -39,21 +40,33 @@ _Result = TypeVar("_Result")
 class Limits:
     """How stores are read.
 
-    `in_flight` files advance side by side, which bounds memory (a guess is 256 KiB) and parallel requests. Ranges at
-    most `gap` bytes apart become one request of at most `limit` bytes; on a local disk only `local_gap` apart, for
-    there a request costs next to nothing. A request that fails for a passing reason is made `retries` times more,
-    after `backoff` seconds, then twice that, and so on.
+    `files` advance side by side, and what they wait for is asked for in rounds of at most `round_bytes`; both bound
+    memory. Of a round, `in_flight` requests are under way at once. Ranges at most `gap` bytes apart become one request
+    of at most `limit` bytes. A request that fails for a passing reason is made `retries` times more, after `backoff`
+    seconds, then twice that, and so on.
+
+    On a local disk files are read one after the other, and ranges coalesced over at most `local_gap` bytes: there a
+    request costs next to nothing.
     """
 
+    files: int = 256
     in_flight: int = 64
+    round_bytes: int = 256 * 1024 * 1024
     gap: int = COALESCE_GAP
     local_gap: int = 512
     limit: int = COALESCE_LIMIT
     retries: int = 3
     backoff: float = 0.2
 
+    def __post_init__(self) -> None:
+        if min(self.files, self.in_flight, self.round_bytes) < 1 or self.retries < 0:
+            raise ValueError("at least one file, one request and one byte at a time, and no negative retries")
+
 
 DEFAULT_LIMITS = Limits()
+
+SETTLING_SECONDS = 2.0
+"""A file younger than this may change again within the same tick of its store's clock."""
 
 PathLike = str | os.PathLike[str]
 StorageOptions = dict[str, Any] | None
@@ -64,7 +77,8 @@ class Source:
     """One existing file. `name` is how users see it, `path` what its filesystem calls it.
 
     `version` changes when the file does: inode and modification time, an ETag, or whatever the store offers.
-    `relative` is the path below the directory or the glob's fixed part that it was found under.
+    `relative` is the path below the directory or the glob's fixed part that it was found under. It `is_settled` if
+    no change from now on can leave the version as it is.
     """
 
     fs: Any = field(repr=False)
@@ -73,16 +87,20 @@ class Source:
     size: int
     version: str
     relative: str
+    is_local: bool = False
+    is_settled: bool = True
 
     @property
     def local(self) -> Path | None:
         """The path on this machine's file systems, or None."""
-        return Path(self.path) if _is_local(self.fs) else None
+        return Path(self.path) if self.is_local else None
 
     @property
-    def is_local(self) -> bool:
-        """Whether the path is on this machine's file systems."""
-        return _is_local(self.fs)
+    def identity(self) -> tuple[str, str, int, str] | None:
+        """What tells this file, as it is now, from every other that there is or will be; None if nothing does."""
+        if not self.is_settled:
+            return None
+        return "" if self.is_local else self.fs._fs_token, self.path, self.size, self.version
 
     @property
     def footer_guess(self) -> int:
@@ -103,14 +121,41 @@ def find(
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[tuple[int, str], Source] = {}
-    for path in listed:
-        fs, inner = _resolve(os.fspath(path), filesystem, storage_options)
-        sources = _expand(fs, inner, os.fspath(path))
+    resolved = [(*_resolve(os.fspath(path), filesystem, storage_options), path) for path in listed]
+    known = _infos([(fs, inner) for fs, inner, _ in resolved])
+    for fs, inner, path in resolved:
+        info = known.get((id(fs), inner))
+        if info is not None and info["type"] == "file":
+            sources = [_remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
+        else:
+            sources = _expand(fs, inner, os.fspath(path))
         if not sources:
             raise FileNotFoundError(f"{os.fspath(path)} names no Parquet file")
         for source in sources:
             found.setdefault((id(fs), source.path), source)
     return list(found.values())
+
+
+def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]]:
+    """Return what listings tell of remote files of which many are in one directory: one request instead of many.
+
+    Whatever a store remembers of its listings is forgotten first; files may have been replaced since.
+    """
+    folders: dict[tuple[int, str], list[str]] = {}
+    stores = {id(fs): fs for fs, _ in paths}
+    for fs, path in paths:
+        if not _is_local(fs):
+            folders.setdefault((id(fs), fs._parent(path)), []).append(path)
+    infos = {}
+    for (store, folder), members in folders.items():
+        fs = stores[store]
+        fs.invalidate_cache(folder)
+        for path in members:
+            fs.invalidate_cache(path)
+        if len(members) >= _WORTH_LISTING:
+            listed = _listed(fs, folder)
+            infos.update({(store, path): listed[path] for path in members if path in listed})
+    return infos
 
 
 def _resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
@@ -121,7 +166,10 @@ def _resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tup
         return filesystem, filesystem._strip_protocol(path)
     if "://" not in path and ("::" not in path or os.path.lexists(path)):
         return LocalFileSystem(), os.path.abspath(path)
-    fs, inner = url_to_fs(path, **(storage_options or {}))
+    options = dict(storage_options or {})
+    if path.startswith(("s3://", "s3a://")):
+        options["config_kwargs"] = object_store.CONFIG | (options.get("config_kwargs") or {})
+    fs, inner = url_to_fs(path, **options)
     return fs, inner
 
 
@@ -167,24 +215,42 @@ def _expand_local(fs: Any, path: str, root: str | None, asked: str) -> list[Sour
             return []
         return [_local_source(fs, path, status, root if root is not None else os.path.dirname(path), relative_names)]
     below = root if root is not None else path
+    shown = os.path.relpath(path) if relative_names else path
     sources = []
     entered: set[str] = set()
-    for folder, folders, files in os.walk(path, followlinks=True):
+    for folder, folders, files in os.walk(path, followlinks=True, onerror=_complain):
         if (real := os.path.realpath(folder)) in entered:  # by way of a symbolic link
             folders.clear()
             continue
         entered.add(real)
-        folders[:] = sorted(name for name in folders if name[0] not in "_.")
+        folders[:] = sorted(name for name in folders if not _is_hidden(name))
         for name in sorted(files):
+            if not name.endswith(".parquet") or _is_hidden(name):
+                continue
             whole = os.path.join(folder, name)
-            if name.endswith(".parquet") and name[0] not in "_." and os.path.exists(whole):
-                sources.append(_local_source(fs, whole, os.stat(whole), below, relative_names))
+            try:
+                status = os.stat(whole)
+            except FileNotFoundError:  # a link that leads nowhere, or a file that has just gone
+                continue
+            relative = whole[len(below) :].lstrip("/")
+            display = os.path.join(shown, whole[len(path) :].lstrip("/"))
+            sources.append(_stat_source(fs, whole, display, status, relative))
     return sources
+
+
+def _complain(error: OSError) -> None:
+    raise error  # a folder that cannot be listed may hold rows
 
 
 def _local_source(fs: Any, path: str, status: os.stat_result, root: str, relative_name: bool) -> Source:
     name = os.path.relpath(path) if relative_name else path
-    return Source(fs, path, name, status.st_size, local_files.version(status), os.path.relpath(path, root or "/"))
+    relative = os.path.relpath(path, root or "/")
+    return _stat_source(fs, path, name, status, relative)
+
+
+def _stat_source(fs: Any, path: str, name: str, status: os.stat_result, relative: str) -> Source:
+    is_settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLING_SECONDS
+    return Source(fs, path, name, status.st_size, local_files.version(status), relative, True, is_settled)
 
 
 def _remote_source(fs: Any, info: dict[str, Any], root: str, asked: str) -> Source:
@@ -192,24 +258,32 @@ def _remote_source(fs: Any, info: dict[str, Any], root: str, asked: str) -> Sour
     scheme = asked.partition("://")[0] if "://" in asked else ""
     name = f"{scheme}://{path.lstrip('/')}" if scheme and "::" not in asked else path
     relative = path[len(root) :].lstrip("/") if path.startswith(root) else path.rpartition("/")[2]
-    return Source(fs, path, name, info["size"] or 0, _remote_version(info), relative)
+    return Source(fs, path, name, info["size"] or 0, _remote_version(info), relative, False, _is_settled(fs, info))
+
+
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "CRC")
+_DATES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 def _remote_version(info: dict[str, Any]) -> str:
-    for key in (
-        "ETag",
-        "etag",
-        "md5Hash",
-        "content_md5",
-        "LastModified",
-        "last_modified",
-        "mtime",
-        "updated",
-        "created",
-    ):
+    for key in (*_TAGS, *_DATES):
         if info.get(key) is not None:
             return f"{info['size']}-{_one_spelling(info[key])}"
     return f"{info['size']}"
+
+
+def _is_settled(fs: Any, info: dict[str, Any]) -> bool:
+    if not hasattr(fs, "_fs_token"):
+        return False
+    if any(info.get(key) is not None for key in _TAGS):
+        return True
+    for key in _DATES:
+        if (value := info.get(key)) is not None:
+            try:
+                return float(_one_spelling(value)) < time.time() - SETTLING_SECONDS
+            except ValueError:
+                return False
+    return False
 
 
 def _one_spelling(value: Any) -> str:
@@ -222,7 +296,12 @@ def _one_spelling(value: Any) -> str:
 
 def _visible(path: str, root: str) -> bool:
     below = path[len(root) :] if path.startswith(root) else path.rpartition("/")[2]
-    return not any(part[:1] in ("_", ".") for part in below.split("/") if part)
+    return not any(_is_hidden(part) for part in below.split("/") if part)
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether engines pass a name by; `_year=2026` is a partition, for all its underscore."""
+    return name[0] == "." or (name[0] == "_" and "=" not in name)
 
 
 # ---- driving plans -----------------------------------------------------------------------
@@ -253,24 +332,29 @@ class _Job(Generic[_Result]):
     done: bool = False
     descriptor: int | None = None
 
+    @property
+    def num_bytes(self) -> int:
+        """What the next answer takes."""
+        return sum(map(len, self.merged))
+
     def advance(self, parts: list[bytes] | Exception | None, limits: Limits) -> None:
         gap = limits.local_gap if self.source.is_local else limits.gap
         try:
             if isinstance(parts, Exception):
-                self.plan.throw(parts)
-                raise AssertionError("a plan went on after a failed read")
-            pieces = None if parts is None else cut(self.wanted, self.merged, parts)
-            self.wanted = self.plan.send(pieces)  # type: ignore[arg-type]
+                self.wanted = self.plan.throw(parts)
+            else:
+                pieces = None if parts is None else cut(self.wanted, self.merged, parts)
+                self.wanted = self.plan.send(pieces)  # type: ignore[arg-type]
             self.merged = coalesce(self.wanted, gap=gap, limit=limits.limit)
         except StopIteration as stop:
             self.outcome = stop.value if self._is_still_there() else _changed(self.source)
-            self._close()
+            self.close()
         except (ParquetBloomError, OSError) as error:
             self.outcome = _named(error, self.source.name)
-            self._close()
+            self.close()
 
     def _is_still_there(self) -> bool:
-        """Return whether what was read is what the name stands for now; of other stores `unchanged` tells."""
+        """Return whether what was read is what the name stands for now; of other stores `changes` tells."""
         if self.descriptor is None:
             return True
         try:
@@ -278,12 +362,16 @@ class _Job(Generic[_Result]):
         except OSError:
             return False
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self.done = True
         self.plan.close()
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
+
+
+_HELD = 4
+"""Results that wait for an earlier file's, for each file that may be open."""
 
 
 def drive(
@@ -294,30 +382,43 @@ def drive(
 ) -> Iterator[tuple[Source, _Result | Exception]]:
     """Yield each source with its plan's result, in order; an expected error is a result, named after its file.
 
-    All open plans advance together: what they wait for is coalesced per file and read in one batch. A file that is
-    replaced or changed while it is read is a `ConcurrentChangeError`.
+    The open plans of remote files advance together: what they wait for is coalesced per file and read in one round.
+    A local file, or an S3 object, that is replaced or changed while it is read is a `ConcurrentChangeError`; for
+    other stores the caller asks `changes` at the end.
     """
     waiting = iter(jobs)
     window: deque[_Job[_Result]] = deque()  # in order; those done wait for the ones before them
     active: list[_Job[_Result]] = []
     try:
         while True:
-            for source, plan in islice(waiting, limits.in_flight - len(active)):
-                window.append(_Job(source, plan))
-                active.append(window[-1])
-                window[-1].advance(None, limits)
-            active = [job for job in active if not job.done]
-            for open_job, parts in _read(active, limits, log):
-                open_job.advance(parts, limits)
-            active = [job for job in active if not job.done]
-            while window and window[0].done:
-                finished = window.popleft()
-                yield finished.source, finished.outcome  # type: ignore[misc]
-            if not window and not active:
+            room = min(limits.files - len(active), _HELD * limits.files - len(window))
+            is_done = not window
+            for source, plan in islice(waiting, max(0, room)):
+                is_done = False
+                job = _Job(source, plan)
+                window.append(job)
+                active.append(job)
+                job.advance(None, limits)
+                while source.is_local and not job.done:
+                    job.advance(_read_local(job, log), limits)
+                if job.done:
+                    active.pop()
+                yield from _finished(window)
+            if is_done:
                 return
+            for job, parts in _read(active, limits, log):
+                job.advance(parts, limits)
+            active = [job for job in active if not job.done]
+            yield from _finished(window)
     finally:
         for job in active:
-            job._close()
+            job.close()
+
+
+def _finished(window: deque[_Job[_Result]]) -> Iterator[tuple[Source, _Result | Exception]]:
+    while window and window[0].done:
+        job = window.popleft()
+        yield job.source, job.outcome  # type: ignore[misc]
 
 
 def run(source: Source, plan: Plan[_Result], *, log: RequestLog | None = None) -> _Result:
@@ -328,22 +429,9 @@ def run(source: Source, plan: Plan[_Result], *, log: RequestLog | None = None) -
     return outcome
 
 
-def _read(
-    jobs: list[_Job[Any]], limits: Limits, log: RequestLog | None
-) -> Iterator[tuple[_Job[Any], list[bytes] | Exception]]:
+def _read_local(job: _Job[Any], log: RequestLog | None) -> list[bytes] | Exception:
     if log is not None:
-        log.requests += ((job.source.name, r) for job in jobs for r in job.merged)
-    remote: dict[int, list[_Job[Any]]] = {}
-    for job in jobs:
-        if job.source.is_local:
-            yield job, _read_local(job)
-        else:
-            remote.setdefault(id(job.source.fs), []).append(job)
-    for group in remote.values():
-        yield from _read_remote(group, limits, log)
-
-
-def _read_local(job: _Job[Any]) -> list[bytes] | Exception:
+        log.requests += ((job.source.name, r) for r in job.merged)
     try:
         if job.descriptor is None:
             job.descriptor = os.open(job.source.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -352,11 +440,29 @@ def _read_local(job: _Job[Any]) -> list[bytes] | Exception:
         return error
 
 
-def _read_remote(
+def _read(
+    jobs: list[_Job[Any]], limits: Limits, log: RequestLog | None
+) -> Iterator[tuple[_Job[Any], list[bytes] | Exception]]:
+    """Yield each job of a round with what it waits for, or an error."""
+    stores: dict[int, list[_Job[Any]]] = {}
+    for job in jobs:
+        stores.setdefault(id(job.source.fs), []).append(job)
+    for of_store in stores.values():
+        remaining = deque(of_store)
+        while remaining:
+            batch: list[_Job[Any]] = []
+            num_bytes = 0
+            while remaining and (not batch or num_bytes + remaining[0].num_bytes <= limits.round_bytes):
+                batch.append(remaining.popleft())
+                num_bytes += batch[-1].num_bytes
+            yield from _read_batch(batch, limits, log)
+
+
+def _read_batch(
     jobs: list[_Job[Any]], limits: Limits, log: RequestLog | None
 ) -> Iterator[tuple[_Job[Any], list[bytes] | Exception]]:
     asked = [(job.source, r) for job in jobs for r in job.merged]
-    parts = _fetch(asked)
+    parts = _fetch(asked, limits, log)
     pause = limits.backoff
     for _ in range(limits.retries):
         again = [i for i, part in enumerate(parts) if isinstance(part, Exception) and _is_passing(part)]
@@ -364,9 +470,7 @@ def _read_remote(
             break
         time.sleep(pause)
         pause *= 2
-        if log is not None:
-            log.requests += ((asked[i][0].name, asked[i][1]) for i in again)
-        for i, part in zip(again, _fetch([asked[i] for i in again]), strict=True):
+        for i, part in zip(again, _fetch([asked[i] for i in again], limits, log), strict=True):
             parts[i] = part
     answers = iter(parts)
     for job in jobs:
@@ -377,30 +481,58 @@ def _read_remote(
         yield job, failed or of_job  # type: ignore[misc]
 
 
-def _fetch(asked: list[tuple[Source, ByteRange]]) -> list[bytes | Exception]:
+def _fetch(asked: list[tuple[Source, ByteRange]], limits: Limits, log: RequestLog | None) -> list[bytes | Exception]:
     """Return the bytes of each range, or the error that asking for it gave; all are of one filesystem."""
     if not asked:
         return []
+    if log is not None:
+        log.requests += ((source.name, r) for source, r in asked)
     fs = asked[0][0].fs
-    if object_store.is_s3(fs):
-        return object_store.fetch(fs, [(source.path, r.start, r.stop, _etag(source)) for source, r in asked])
-    paths, starts, stops = map(list, zip(*((source.path, r.start, r.stop) for source, r in asked), strict=True))
-    parts = fs.cat_ranges(paths, starts, stops, on_error="return")
-    return [part if isinstance(part, Exception) else bytes(part) for part in parts]
+    try:
+        if object_store.is_s3(fs):
+            wanted = [(source.path, r.start, r.stop, _etag(source)) for source, r in asked]
+            parts = object_store.fetch(fs, wanted, in_flight=limits.in_flight)
+        else:
+            paths, starts, stops = map(list, zip(*((source.path, r.start, r.stop) for source, r in asked), strict=True))
+            options = {"batch_size": limits.in_flight} if getattr(fs, "async_impl", False) else {}
+            parts = fs.cat_ranges(paths, starts, stops, on_error="return", **options)
+    except Exception as error:  # a store that fails as a whole, with whatever error it has for that
+        return [error] * len(asked)
+    return [_exactly(part, r) for part, (_, r) in zip(parts, asked, strict=True)]
 
 
-_LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ConcurrentChangeError)
+def _exactly(part: Any, wanted: ByteRange) -> bytes | Exception:
+    if isinstance(part, Exception):
+        return part
+    if len(part) > len(wanted):
+        return UnsupportedError("the store does not honour ranges: it sent more bytes than it was asked for")
+    return bytes(part)
+
+
+_LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ValueError, ParquetBloomError)
+_LASTING_NUMBERS = {errno.EINVAL, errno.ENAMETOOLONG, errno.ENOSYS, errno.ENOTSUP, errno.ELOOP, errno.EROFS}
+_PASSING_STATUS = {408, 425, 429, 500, 502, 503, 504}
+_TRANSPORT = re.compile("Timeout|Connect|Disconnect|IncompleteRead|Payload|Streaming")
 
 
 def _is_passing(error: Exception) -> bool:
     """Return whether asking again may help."""
-    return isinstance(error, OSError | TimeoutError | ConnectionError) and not isinstance(error, _LASTING)
+    if isinstance(error, _LASTING):
+        return False
+    for name in ("status", "status_code", "code"):  # of HTTP, as the libraries below fsspec call it
+        if isinstance(status := getattr(error, name, None), int) and 400 <= status < 600:
+            return status in _PASSING_STATUS
+    if isinstance(error, OSError):
+        return error.errno not in _LASTING_NUMBERS
+    # Those libraries have errors of their own for a connection that breaks, and are not imported here to be asked.
+    return any(_TRANSPORT.search(kind.__name__) for kind in type(error).__mro__)
 
 
-def unchanged(sources: Iterable[Source]) -> dict[str, bool]:
-    """Return for each path of a store without conditional reads whether the file is still the one that was listed.
+def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
+    """Return the files of stores without conditional reads that are not the ones that were listed any more.
 
-    One listing for each directory. Local files and S3 objects are left out: `drive` has told of them already.
+    Where many are in one directory they take one listing. Local files and S3 objects are left out: `drive` has told
+    of them already.
     """
     folders: dict[tuple[int, str], list[Source]] = {}
     for source in sources:
@@ -409,15 +541,34 @@ def unchanged(sources: Iterable[Source]) -> dict[str, bool]:
     found = {}
     for (_, folder), members in folders.items():
         fs = members[0].fs
-        try:
-            fs.invalidate_cache(folder)
-            infos = {info["name"]: info for info in fs.ls(folder, detail=True)}
-        except (OSError, ValueError, NotImplementedError):
-            infos = {}
+        fs.invalidate_cache(folder)
+        listed = _listed(fs, folder) if len(members) >= _WORTH_LISTING else {}
         for source in members:
-            info = infos.get(source.path)
-            found[source.path] = info is not None and _remote_version(info) == source.version
+            # What a listing lacks or tells otherwise, a look at the file itself has the last word on.
+            if not (_is_version(listed.get(source.path), source) or _is_version(_info(source), source)):
+                found[source] = _changed(source)
     return found
+
+
+_WORTH_LISTING = 8
+"""Of so many files in one directory, one listing tells more cheaply than a look at each."""
+
+
+def _listed(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
+    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+        return {info["name"]: info for info in fs.ls(folder, detail=True)}
+    return {}
+
+
+def _info(source: Source) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+        info: dict[str, Any] = source.fs.info(source.path)
+        return info
+    return None
+
+
+def _is_version(info: dict[str, Any] | None, source: Source) -> bool:
+    return info is not None and _remote_version(info) == source.version
 
 
 def _changed(source: Source) -> ConcurrentChangeError:
@@ -440,7 +591,7 @@ class _Window(io.RawIOBase):
     """A remote file that fetches pieces of a range as they are needed, and nothing ahead of the range's end."""
 
     def __init__(self, source: Source, start: int, stop: int) -> None:
-        self._source, self._range = source, ByteRange(start, min(stop, source.size))
+        self._source, self._range = source, range(start, min(stop, source.size))
         self._position = 0
         self._piece, self._piece_start = b"", 0
 
@@ -459,25 +610,34 @@ class _Window(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        data = self._at(self._position, len(buffer))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        """Fill the buffer, unless the file ends before: the decoder takes less for the file's end."""
+        length = min(len(buffer), max(0, self._source.size - self._position))
+        done = 0
+        while done < length:
+            piece = self._some(self._position, length - done)
+            buffer[done : done + len(piece)] = piece
+            self._position += len(piece)
+            done += len(piece)
+        return done
 
-    def _at(self, start: int, length: int) -> bytes:
-        stop = min(start + length, self._source.size)
-        if start >= stop:
-            return b""
-        held = self._piece_start, self._piece_start + len(self._piece)
-        if not held[0] <= start < held[1]:
-            inside = self._range.start <= start < self._range.stop
-            most = min(max(start + _WINDOW_BYTES, stop), self._range.stop) if inside else stop
-            self._piece = run(self._source, _read_range(ByteRange(start, most)))
-            self._piece_start = start
+    def _some(self, start: int, most: int) -> bytes:
+        """Return at least one and at most so many bytes from `start`, which the file has."""
+        if not self._piece_start <= start < self._piece_start + len(self._piece):
+            stop = start + most
+            if start in self._range:
+                stop = max(stop, min(start + _WINDOW_BYTES, self._range.stop))
+            self._piece, self._piece_start = b"", start
+            try:
+                self._piece = run(self._source, _read_range(ByteRange(start, stop)))
+            except OSError as error:
+                if error.errno or isinstance(error, ConcurrentChangeError):
+                    raise
+                # With a number, so that the decoder's caller can tell it from pages that do not decode.
+                raise OSError(errno.EIO, str(error)) from error
             if not self._piece:
-                raise OSError(f"{self._source.name} ends before byte {start}")
+                raise OSError(errno.EIO, f"{self._source.name} ends before byte {start}")
         at = start - self._piece_start
-        return self._piece[at : at + stop - start]
+        return self._piece[at : at + most]
 
 
 def _read_range(wanted: ByteRange) -> Plan[bytes]:

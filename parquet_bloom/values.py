@@ -201,10 +201,12 @@ class FloatLiteral:
 
     @property
     def integers(self) -> int:
+        """The integers from which on neighbours collapse."""
         return {64: 2**53, 32: 2**24}.get(self.bits, 0)
 
     @property
     def digits(self) -> int:
+        """The decimal digits that stay apart."""
         return {64: 15, 32: 6}.get(self.bits, 0)
 
 
@@ -929,8 +931,11 @@ def unbuildable(leaf: LeafColumn) -> str | None:
     """Return why no filter must be built for this leaf, or None if one may be."""
     if leaf.physical_type is BOOLEAN:
         return "a column of two values gains nothing, and engines ignore BOOLEAN filters"
-    if leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16":
+    logical = leaf.logical_type
+    if logical is not None and logical.name == "FLOAT16":
         return "DuckDB hashes FLOAT16 as FLOAT, and would find no rows at all"
+    if logical is not None and logical.name == "DECIMAL" and logical.precision > _DECIMAL_DIGITS:
+        return f"DuckDB reads decimals of over {_DECIMAL_DIGITS} digits as DOUBLE, and would find no rows at all"
     return untrusted(leaf)
 
 

@@ -34,6 +34,8 @@ OK, FALSE_NEGATIVE, UNUSABLE = "ok", "false negative", "unusable"
 """The verdicts: every value is found; some value is not, so queries can lose rows; the filter cannot be used."""
 
 _EXAMPLES = 20
+_COINCIDENCE = 1e-4
+"""Another chunk's filter is named when its false positives alone would hold the missing values less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,7 @@ def verify(
     `columns` narrows it to some leaves. Damage is a verdict, never raised. Raises `FileNotFoundError` for a path that
     names nothing, and `ColumnNotFoundError` for a column that no file has.
     """
-    wanted = (
-        None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
-    )
+    wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     tick = Ticker(progress, len(sources))
     at_once, threads = share_threads(jobs, len(sources))
@@ -122,7 +122,7 @@ def verify(
     missing: list[ColumnNotFoundError] = []
 
     def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
-        for source, outcome in drive(((s, _survey(s, wanted)) for s in sources)):
+        for source, outcome in drive((s, _survey(s, wanted)) for s in sources):
             if isinstance(outcome, ColumnNotFoundError):
                 missing.append(outcome)
             yield source, outcome
@@ -217,7 +217,9 @@ def _guess_other_chunk(source: Source, footer: Footer, stored: StoredFilter, mis
     hashes = [hash_plain(plain) for plain in missing]
     for other in run(source, read_filters(footer, footer.leaves)):
         itself = (other.row_group, other.leaf) == (stored.row_group, stored.leaf)
-        if other.bloom is not None and not itself and all(other.bloom.check_hash(h) for h in hashes):
+        if other.bloom is None or itself or other.bloom.fpp ** len(missing) > _COINCIDENCE:
+            continue
+        if all(other.bloom.check_hash(h) for h in hashes):
             if other.leaf == stored.leaf:
                 return f"wrong row group: the filter of row group {other.row_group} has them"
             return f"wrong column: the filter of column {other.leaf.name} has them"

@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -374,11 +375,12 @@ def _write_filters(
 
     with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
         _note_stale(out, plan.notes)
-        with background(out.copy) as copied:
-            built = _once_copied(copied, map_in_order(build, plan.build, threads, failed))
-            for (row_group, leaf, replaced), bloom in zip(plan.build, built, strict=True):
+        # Closed here, or the threads of a run that failed would be waited for wherever the garbage is collected.
+        with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
+            for (row_group, leaf, replaced), bloom in zip(plan.build, _once_copied(copied, built), strict=True):
                 tick()
-                if bloom.is_empty and distrust(footer, row_group, leaf, bloom):  # no reader could tell this filter from a damaged one
+                if bloom.is_empty and distrust(footer, row_group, leaf, bloom):
+                    # No reader could tell this filter from a damaged one.
                     plan.skipped.append(SkippedChunk(row_group, leaf.name, "holds no values but nulls"))
                     if replaced:
                         edits[row_group, leaf.index] = None
@@ -397,9 +399,7 @@ def _write_filters(
     return plan.result("written", bytes_added=out.position - plan.source.size, filters=tuple(filters))
 
 
-def _once_copied(
-    copied: Future[None], built: Iterable[SplitBlockBloomFilter]
-) -> Iterator[SplitBlockBloomFilter]:
+def _once_copied(copied: Future[None], built: Iterable[SplitBlockBloomFilter]) -> Iterator[SplitBlockBloomFilter]:
     """Yield what is built, in order, from when the copy is done; until then a bounded lot of it is held."""
     held: list[SplitBlockBloomFilter] = []
     for bloom in built:
@@ -496,9 +496,7 @@ def drop(
     """
     if restore and columns:
         raise UnsupportedError("--restore cuts the whole file back, so it takes all columns; leave --column out")
-    wanted = (
-        None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
-    )
+    wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     targets = _targets(sources, paths, output)
     checked: list[tuple[Source, str | None, _DropPlan | Exception]] = []
@@ -630,8 +628,11 @@ def _end_of_pages(metadata: Any) -> int:
     for group in metadata.row_groups:
         for column in group.columns:
             chunk = column.meta_data
+            size = chunk.total_compressed_size
+            if size is None or size < 0:
+                raise CorruptFileError(f"a column chunk's pages take {size} bytes; where they end is not known")
             starts = [at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at]
-            ends.append(min(starts, default=0) + chunk.total_compressed_size)
+            ends.append(min(starts, default=0) + size)
     return max(ends)
 
 
@@ -646,14 +647,17 @@ def _without_filters(metadata: Any) -> tuple[Any, ...]:
 # ---- shared ------------------------------------------------------------------------------
 
 
-def _targets(
-    sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None
-) -> list[str | None]:
+def _targets(sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
     if output is None or not sources:
         return [None] * len(sources)
     asked = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     fs = sources[0].fs
+    if "://" in sources[0].name and "://" not in os.fspath(output):
+        scheme = sources[0].name.partition("://")[0]
+        raise UnsupportedError(
+            f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if that is meant"
+        )
     if len(asked) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(asked[0])):
         target = join_output(fs, os.fspath(output))
         if is_directory(fs, target):

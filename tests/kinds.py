@@ -1,7 +1,8 @@
 """Files of one kind of column each, and filters that lie: whether an engine uses a filter on this kind shows at once.
 
 A kind is a type as it is stored, so that every entry of the table in `parquet_bloom.engines` has one or more. Its
-file holds `k`, the row number, and the same random values three times: as the column `v`, as the struct leaf `s.v`, and as the list elements `l`.
+file holds `k`, the row number, and the same random values three times: as the column `v`, as the struct leaf `s.v`,
+and as the list elements `l`.
 """
 
 from __future__ import annotations

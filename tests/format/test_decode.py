@@ -69,7 +69,7 @@ def mutated():
     return bytes(data[:at] + huge + data[at:])
 
 def inputs():
-    for _ in range(5_000):
+    for _ in range(2_000):
         yield mutated()
         yield dice.randbytes(dice.randrange(1, 400))
     for level in (b"\x1c", b"\x19", b"\x1a", b"\x01\xbb", b"\x01\xcc"):

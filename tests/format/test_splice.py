@@ -61,16 +61,15 @@ ANY_IDS = st.integers(-40, 3000)
 
 
 @st.composite
-def containers(draw: Any, values: dict[int, st.SearchStrategy[Any]]) -> tuple[int, Any]:
-    kind = draw(st.sampled_from([LIST, SET, MAP, STRUCT]))
+def containers(draw: Any, kind: int, values: dict[int, st.SearchStrategy[Any]]) -> Any:
     if kind == STRUCT:
-        return STRUCT, draw(structs(values))
+        return draw(structs(values))
     element = draw(st.sampled_from(list(values)))
     if kind != MAP:
-        return kind, Items(element, draw(st.lists(values[element], max_size=17)))
+        return Items(element, draw(st.lists(values[element], max_size=17)))
     key = draw(st.sampled_from(list(values)))
     pairs = draw(st.lists(st.tuples(values[key], values[element]), max_size=3))
-    return MAP, Pairs(key, element, pairs) if pairs else Pairs(0, 0, [])
+    return Pairs(key, element, pairs) if pairs else Pairs(0, 0, [])
 
 
 @st.composite
@@ -83,13 +82,9 @@ def structs(draw: Any, values: dict[int, st.SearchStrategy[Any]], ids: Any = ANY
     return fields
 
 
-def of_kind(kind: int, depth: int) -> st.SearchStrategy[Any]:
-    inner = SCALARS if depth == 0 else values_of_depth(depth - 1)
-    return containers(inner).filter(lambda made: made[0] == kind).map(lambda made: made[1])
-
-
 def values_of_depth(depth: int) -> dict[int, st.SearchStrategy[Any]]:
-    return SCALARS | {kind: of_kind(kind, depth) for kind in (LIST, SET, MAP, STRUCT)}
+    inner = SCALARS if depth == 0 else values_of_depth(depth - 1)
+    return SCALARS | {kind: containers(kind, inner) for kind in (LIST, SET, MAP, STRUCT)}
 
 
 VALUES = values_of_depth(1)
@@ -181,9 +176,7 @@ def test_fields_after_the_filter_keep_their_ids_and_bytes() -> None:
     for kept in ([statistics], [geospatial], [statistics, geospatial]):
         meta = [Field(13, LIST, Items(STRUCT, [])), *kept]
         chunk = [Field(META_DATA, STRUCT, meta)]
-        raw = encode_struct(
-            [Field(ROW_GROUPS, LIST, Items(STRUCT, [[Field(COLUMNS, LIST, Items(STRUCT, [chunk]))]]))]
-        )
+        raw = encode_struct([Field(ROW_GROUPS, LIST, Items(STRUCT, [[Field(COLUMNS, LIST, Items(STRUCT, [chunk]))]]))])
         added = splice_filters(raw, {(0, 0): (100, 50)})
         assert [f.id for f in meta_data(Reader(added).struct(), (0, 0))] == [13, 14, 15, *(f.id for f in kept)]
         assert splice_filters(added, {(0, 0): None}) == raw
@@ -223,9 +216,7 @@ def test_footers_of_engines_keep_everything_else(name: str) -> None:
     raw = footer_bytes(fixture(name))
     metadata, length = decode(ttypes.FileMetaData, raw)
     chunks = {
-        (i, j): chunk.meta_data
-        for i, group in enumerate(metadata.row_groups)
-        for j, chunk in enumerate(group.columns)
+        (i, j): chunk.meta_data for i, group in enumerate(metadata.row_groups) for j, chunk in enumerate(group.columns)
     }
     edits = {key: (10**6 + 100 * n, 100) for n, key in enumerate(chunks)}
     added = splice_filters(raw, edits)

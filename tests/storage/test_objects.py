@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from files import fixture, only_error, statuses, write
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, inspect, probe, verify
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.footer import read_footer
-from parquet_bloom.storage import drive, find, rewrite
+from parquet_bloom.storage import Limits, drive, find, rewrite
 
 ROOT = "memory://objects"
 
@@ -151,39 +150,41 @@ def test_results_come_in_order_and_few_plans_are_open(memory: Any, old: bytes) -
     for i in range(50):
         memory.pipe_file(f"/objects/many/{i:02}.parquet", old if i % 7 else b"no parquet at all")
     sources = find(f"{ROOT}/many")
-    started = itertools.count()
-    opened = []
+    open_now: list[int] = []
+    most = 0
 
-    def jobs() -> Iterator[Any]:
-        for source in sources:
-            opened.append(next(started))
-            yield source, read_footer(source.size)
+    def counted(plan: Any) -> Any:
+        nonlocal most
+        open_now.append(1)
+        most = max(most, len(open_now))
+        try:
+            return (yield from plan)
+        finally:
+            open_now.pop()
 
-    for done, (source, outcome) in enumerate(drive(jobs(), in_flight=4)):
-        assert source is sources[done]
-        assert isinstance(outcome, Exception) == (done % 7 == 0)
-        assert len(opened) <= done + 4
-    assert done == 49
+    jobs = ((source, counted(read_footer(source.size))) for source in sources)
+    results = list(drive(jobs, limits=Limits(files=4)))
+    assert [source for source, _ in results] == sources
+    assert [isinstance(outcome, Exception) for _, outcome in results] == [i % 7 == 0 for i in range(50)]
+    assert (most, open_now) == (4, [])
 
 
-@pytest.mark.parametrize("path", ["local", "memory"])
-def test_plans_left_early_are_closed(memory: Any, old: bytes, tmp_path: Path, path: str) -> None:
+def test_plans_left_early_are_closed(memory: Any, old: bytes) -> None:
     closed = []
 
-    def plan() -> Any:
+    def quick() -> Any:
+        yield []
+        return 1
+
+    def endless() -> Any:
         try:
             while True:
                 yield []
         finally:
             closed.append(True)
 
-    (source,) = find(str(tmp_path / "x.parquet") if path == "local" else f"{ROOT}/x.parquet")
-
-    def quick() -> Any:
-        yield []
-        return 1
-
-    results = drive([(source, quick()), (source, plan())])
+    (source,) = find(f"{ROOT}/x.parquet")
+    results = drive([(source, quick()), (source, endless())])
     assert next(results)[1] == 1
     results.close()  # type: ignore[attr-defined]
     assert closed == [True]

@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -255,3 +256,20 @@ def test_1000_reads_while_another_process_writes_see_the_same_rows(tmp_path: Pat
             assert connection.execute(query).fetchall() == rows
         assert rows == [(2_000, sum(range(2_000)), "name 001999", 1)]
         assert len(versions) > 20
+
+
+# ---- threads -----------------------------------------------------------------------------
+
+
+def test_a_run_that_fails_leaves_no_thread_behind(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "x.parquet"
+    write(file)
+    threads = set(threading.enumerate())
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left") as raised:
+        add(file, ["id", "name"], strict=True, jobs=2)
+    assert set(threading.enumerate()) == threads
+    assert raised.tb  # what the traceback holds lives until here

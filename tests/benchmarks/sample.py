@@ -1,0 +1,72 @@
+"""The files that the benchmarks work on: made once, kept between runs.
+
+About 450 MB and 210 MB, in the system's folder for temporary files, or in `PARQUET_BLOOM_BENCHMARK_DIR`.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS, ROW_GROUPS = 4_000_000, 8
+IDS_IN_ONE_ROW_GROUP = 12_000_000
+
+
+def random_ids(dice: np.random.Generator, count: int) -> pa.Array:
+    """Returns `count` random strings of 32 hexadecimal digits."""
+    digits = pa.py_buffer(dice.bytes(16 * count).hex().encode())
+    offsets = pa.py_buffer(np.arange(0, 32 * count + 1, 32, dtype=np.int32))
+    return pa.Array.from_buffers(pa.string(), count, [None, offsets, digits])
+
+
+def row_group(dice: np.random.Generator, count: int) -> pa.Table:
+    columns = {"id": random_ids(dice, count), "number": pa.array(dice.integers(0, 2**40, count))}
+    columns |= {f"x{i}": pa.array(dice.random(count)) for i in range(10)}
+    return pa.table(columns)
+
+
+def events() -> Path:
+    """Returns the main sample: ids, 40-bit integers and ten doubles in eight row groups, zstd."""
+    path = _folder() / f"events-{ROWS}-{ROW_GROUPS}.parquet"
+    if not path.exists():
+        dice = np.random.default_rng(7)
+        with _made(path) as unfinished:
+            schema = row_group(dice, 1).schema
+            with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+                for _ in range(ROW_GROUPS):
+                    writer.write_table(row_group(dice, ROWS // ROW_GROUPS), ROWS // ROW_GROUPS)
+    return path
+
+
+def one_row_group() -> Path:
+    """Returns a file with one row group of 12 million ids."""
+    path = _folder() / f"ids-{IDS_IN_ONE_ROW_GROUP}.parquet"
+    if not path.exists():
+        ids = pa.table({"id": random_ids(np.random.default_rng(8), IDS_IN_ONE_ROW_GROUP)})
+        with _made(path) as unfinished:
+            pq.write_table(ids, unfinished, row_group_size=IDS_IN_ONE_ROW_GROUP, compression="zstd")
+    return path
+
+
+def _folder() -> Path:
+    named = os.environ.get("PARQUET_BLOOM_BENCHMARK_DIR")
+    folder = Path(named) if named else Path(tempfile.gettempdir(), "parquet-bloom-benchmarks")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class _made:
+    """Gives a temporary name and renames it to `path` when all went well."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._unfinished = path, path.with_suffix(".unfinished")
+
+    def __enter__(self) -> Path:
+        return self._unfinished
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._unfinished.rename(self._path)

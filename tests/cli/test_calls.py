@@ -1,0 +1,162 @@
+"""The command line is the library: each line makes one call, the one that is shown beside it."""
+
+import inspect
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import parquet_bloom
+from parquet_bloom.cli import main
+from parquet_bloom.sbbf import MAX_BYTES
+
+VERBS = ("inspect", "probe", "add", "drop", "verify")
+PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text"}
+SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, "demo")}
+
+
+class Called(Exception):
+    """Ends a command at its library call."""
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Records library calls as verb and arguments, defaults filled in, however they were passed."""
+    recorded = []
+
+    def recorder(verb):
+        def record(*args, **kwargs):
+            bound = SIGNATURES[verb].bind(*args, **kwargs)
+            bound.apply_defaults()
+            plain = {name: list(v) if isinstance(v, tuple) else v for name, v in bound.arguments.items()}
+            plain.pop("progress", None)
+            plain["storage_options"] = plain.get("storage_options") or None
+            recorded.append((verb, plain))
+            raise Called
+
+        return record
+
+    for verb in SIGNATURES:
+        monkeypatch.setattr(parquet_bloom, verb, recorder(verb))
+    return recorded
+
+
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        ("inspect a", "inspect(['a'])"),
+        ("inspect a b/*.parquet -c x -c y.z", "inspect(['a', 'b/*.parquet'], ['x', 'y.z'])"),
+        ("inspect a --all --json", "inspect(['a'])"),
+        ("inspect a --storage-option anon=true", "inspect(['a'], storage_options={'anon': True})"),
+        (
+            "inspect a --storage-option n=1 --storage-option key=1a=b",
+            "inspect(['a'], storage_options={'n': 1, 'key': '1a=b'})",
+        ),
+        ("probe a id 42", "probe(['a'], 'id', '42', as_text=True)"),
+        ("probe a b id 42", "probe(['a', 'b'], 'id', '42', as_text=True)"),
+        ("probe a id -42", "probe(['a'], 'id', '-42', as_text=True)"),
+        ("probe a id -.5 --json", "probe(['a'], 'id', '-.5', as_text=True)"),
+        ("probe --json a id -- -x", "probe(['a'], 'id', '-x', as_text=True)"),
+        (
+            "probe a at 2024-01-31T12:00 --timezone Europe/Berlin",
+            "probe(['a'], 'at', '2024-01-31T12:00', as_text=True, timezone='Europe/Berlin')",
+        ),
+        ("add a -c x", "add(['a'], ['x'])"),
+        ("add a b --column x --column y", "add(['a', 'b'], ['x', 'y'])"),
+        ("add a -c x --fpp 0.001", "add(['a'], ['x'], fpp=0.001)"),
+        ("add a -c x --ndv 1000", "add(['a'], ['x'], ndv=1000)"),
+        ("add a -c x --max-bytes 4096", "add(['a'], ['x'], max_bytes=4096)"),
+        ("add a -c x --replace --fill-lengths", "add(['a'], ['x'], replace=True, fill_lengths=True)"),
+        ("add a -c x -o out", "add(['a'], ['x'], output='out')"),
+        ("add a -c x -n", "add(['a'], ['x'], dry_run=True)"),
+        ("add a -c x --keep-mtime --jobs 3", "add(['a'], ['x'], keep_mtime=True, jobs=3)"),
+        ("add a -c x --force --strict --json", "add(['a'], ['x'], force=True, strict=True)"),
+        ("add a -c x --storage-option k=v", "add(['a'], ['x'], storage_options={'k': 'v'})"),
+        ("drop a", "drop(['a'])"),
+        ("drop a -c x", "drop(['a'], ['x'])"),
+        ("drop a --restore -o out", "drop(['a'], restore=True, output='out')"),
+        ("drop a --dry-run --keep-mtime", "drop(['a'], dry_run=True, keep_mtime=True)"),
+        ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
+        ("verify a", "verify(['a'])"),
+        ("verify a b -c x --jobs 1", "verify(['a', 'b'], ['x'], jobs=1)"),
+        ("demo", "demo()"),
+        ("demo --keep sample", "demo('sample')"),
+    ],
+)
+def test_a_command_is_a_call(calls, line, call):
+    ran = CliRunner().invoke(main, line.split())
+    assert isinstance(ran.exception, Called), ran.output
+    with pytest.raises(Called):
+        eval(call, {verb: getattr(parquet_bloom, verb) for verb in SIGNATURES})
+    by_command, by_call = calls
+    assert by_command == by_call
+
+
+def test_what_is_not_given_has_the_same_default(calls):
+    CliRunner().invoke(main, ["add", "a", "-c", "x"])
+    assert calls[0][1]["max_bytes"] == MAX_BYTES
+    assert calls[0][1]["fpp"] == 0.01
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_keyword_has_an_option(verb):
+    renamed = {"values": "value"}
+    keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
+    options = {p.name for p in main.commands[verb].params} - {"as_json", "storage", "each"}
+    assert keywords == options
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "demo"])
+def test_help_has_examples_that_parse(verb):
+    ran = CliRunner().invoke(main, [verb, "--help"], terminal_width=80)
+    assert ran.exit_code == 0
+    lines = ran.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    shown = [line.split() for line in lines if line.strip().startswith("parquet-bloom ")]
+    assert shown
+    for program, named, *arguments in shown:
+        assert (program, named) == ("parquet-bloom", verb)
+        main.commands[verb].make_context(verb, arguments, resilient_parsing=False)
+
+
+def test_the_list_of_commands_is_whole():
+    ran = CliRunner().invoke(main, ["--help"], terminal_width=80)
+    assert ran.exit_code == 0
+    assert set(main.commands) == {*VERBS, "demo"}
+    assert "..." not in ran.output.partition("Commands:")[2]
+    assert max(map(len, ran.output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "Commands:"),
+        ("inspect", "PATH"),
+        ("add a", "--column"),
+        ("probe a id", "Missing argument"),
+        ("add a -c x --fpp lots", "'lots' is not a valid float"),
+        ("add a -c x --max-bytes 1", "64"),
+        ("add a -c x --jobs 0", "--jobs"),
+        ("inspect a --storage-option novalue", "--storage-option takes KEY=VALUE"),
+        ("inspect a --jsn", "--json"),
+        ("probe a id 1 --jsn", "--json"),
+        ("explode a", "explode"),
+    ],
+)
+def test_a_wrong_line_is_told_and_calls_nothing(calls, line, said):
+    ran = CliRunner().invoke(main, line.split())
+    assert ran.exit_code == 2
+    assert isinstance(ran.exception, SystemExit)
+    assert said in ran.output
+    assert calls == []
+
+
+def test_a_version():
+    ran = CliRunner().invoke(main, ["--version"])
+    assert ran.output == f"parquet-bloom, version {parquet_bloom.__version__}\n"
+
+
+def test_every_option_is_explained():
+    for name, command in main.commands.items():
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, (name, option.name)

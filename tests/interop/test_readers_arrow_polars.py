@@ -1,0 +1,61 @@
+"""pyarrow and Polars, which use no filters, read all rows of what we retrofitted."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kinds import footer_of
+from samples import FIXTURES, SOUND, named
+
+
+def as_bytes(table):
+    """Returns a table's values so that a NaN equals itself."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("entry", named(SOUND))
+def test_pyarrow_reads_all_rows(retrofitted, entry):
+    def read(path):
+        with pq.ParquetFile(path) as file:
+            columns = [c for c in file.schema_arrow.names if c not in entry.get("pyarrow_cannot", ())]
+            return file.read(columns if "pyarrow_cannot" in entry else None)
+
+    before, after = read(FIXTURES / entry["file"]), read(retrofitted(entry["file"]))
+    assert after.num_rows == entry["rows"]
+    assert as_bytes(after) == as_bytes(before)
+
+
+# Polars fails on these whatever the filters.
+POLARS_CANNOT = {
+    "clickhouse/all_types.parquet": ["binary", "large_binary", "decimal60"],  # bytes that ClickHouse calls strings
+    "clickhouse/plain_types.parquet": ["binary", "large_binary", "decimal60"],
+    "datafusion/all_types.parquet": ["decimal60"],
+    "datafusion/plain_types.parquet": ["float16", "fixed5", "uuid", "decimal38", "decimal60"],  # their encoding
+    "pyarrow/all_types.parquet": ["decimal60"],
+    "pyarrow/encodings.parquet": ["fixed5"],
+    "pyarrow/plain_types.parquet": ["decimal60"],
+    "pyarrow/spark_types.parquet": ["decimal60"],
+}
+
+
+# It panics on a file with an INTERVAL.
+POLARS_PANICS = ("duckdb/all_types.parquet", "duckdb/plain_types.parquet")
+
+
+@pytest.mark.parametrize("entry", named(entry for entry in SOUND if entry["file"] not in POLARS_PANICS))
+def test_polars_reads_all_rows(retrofitted, entry):
+    file = entry["file"]
+    unreadable = POLARS_CANNOT.get(file, ())
+    for column in unreadable:
+        with pytest.raises(pl.exceptions.PolarsError):
+            pl.read_parquet(FIXTURES / file, columns=[column])
+    top_level = dict.fromkeys(leaf.path[0] for leaf in footer_of(FIXTURES / file).leaves)
+    columns = [column for column in top_level if column not in unreadable]
+    before, after = (pl.read_parquet(path, columns=columns) for path in (FIXTURES / file, retrofitted(file)))
+    assert after.height == entry["rows"]
+    assert after.equals(before, null_equal=True)

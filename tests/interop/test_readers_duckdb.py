@@ -1,0 +1,129 @@
+"""DuckDB reads what we retrofitted: all rows, the same answers, and the filters where it uses filters."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from engines import duckdb_row_groups_scanned
+from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
+from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
+
+from parquet_bloom.engines import DUCKDB
+from parquet_bloom.values import unbuildable
+
+# DuckDB fails on these whatever the filters.
+UNREADABLE_COLUMNS = {
+    "clickhouse/all_types.parquet": ["binary", "large_binary"],  # bytes that ClickHouse calls strings
+    "clickhouse/plain_types.parquet": ["binary", "large_binary"],
+    "pyarrow/encodings.parquet": ["fixed5"],
+}
+UNREADABLE_KINDS = {"BSON": "Unsupported converted type"}
+
+
+@pytest.fixture(scope="module")
+def db():
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
+def rows(db, sql, *values):
+    return db.execute(sql, values).fetchall()
+
+
+def quoted(path):
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in path)
+
+
+def type_of(db, file, column):
+    found = rows(db, f"SELECT typeof({column}) FROM '{file}' WHERE {column} IS NOT NULL LIMIT 1")
+    return found[0][0] if found else None
+
+
+def except_(columns):
+    return f"EXCLUDE ({', '.join(quoted([column]) for column in columns)})" if columns else ""
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_all_rows_come_back(db, retrofitted, file):
+    if file == "pyarrow/zero_columns.parquet":
+        with pytest.raises(duckdb.Error, match="at least one non-root column"):
+            rows(db, f"FROM '{FIXTURES / file}'")
+        return
+    before, after = FIXTURES / file, retrofitted(file)
+    unreadable = UNREADABLE_COLUMNS.get(file, [])
+    for column in unreadable:
+        with pytest.raises(duckdb.Error):
+            rows(db, f"SELECT {quoted([column])} FROM '{after}'")
+    sql = f"SELECT COLUMNS(* {except_(unreadable)})::VARCHAR FROM '{{}}'"
+    assert rows(db, sql.format(after)) == rows(db, sql.format(before))
+
+
+@pytest.mark.parametrize("file", RICH)
+def test_equal_and_in_find_the_same_rows(db, without_filters, retrofitted, file):
+    found = 0
+    for leaf in plain_leaves(FIXTURES / file):
+        column = quoted(leaf.path)
+        if leaf.path[0] in UNREADABLE_COLUMNS.get(file, ()):
+            continue
+        kind = type_of(db, FIXTURES / file, column)
+        if kind is None:
+            continue
+        texts = [text for (text,) in rows(db, f"SELECT DISTINCT {column}::VARCHAR FROM '{FIXTURES / file}'")]
+        present = sample([text for text in texts if text is not None], 10)
+        fitting = rows(db, f"SELECT t FROM unnest($1) AS edges(t) WHERE TRY_CAST(t AS {kind}) IS NOT NULL", EDGES)
+        asked = [*present, *sample([text for (text,) in fitting], 20)]
+        literal = f"CAST(${{}} AS {kind})".format
+        conditions = [f"= {literal(i + 1)}" for i in range(len(asked))]
+        for some in (range(1, 4), range(1, len(asked), 5), range(len(present) + 1, len(asked) + 1)):
+            conditions.append(f"IN ({', '.join(literal(i) for i in some)})" if some else "IS NULL")
+        before, after = (
+            rows(
+                db,
+                " UNION ALL ".join(
+                    f"SELECT {i}, count(*) FROM '{path}' WHERE {column} {condition}"
+                    for i, condition in enumerate(conditions)
+                ),
+                *asked,
+            )
+            for path in (without_filters(file), retrofitted(file))
+        )
+        assert sorted(after) == sorted(before), leaf.name
+        assert all(count for i, count in before if i < len(present)), leaf.name
+        found += len(present)
+    assert found
+
+
+def condition(leaf, literal):
+    return f"list_contains(l, {literal})" if leaf.startswith("l.") else f"{leaf} = {literal}"
+
+
+def literal_of_the_row(db, file):
+    ((text, kind),) = rows(db, f"SELECT v::VARCHAR, typeof(v) FROM '{file}' WHERE k = {ROW}")
+    return f"""CAST('{text.replace("'", "''")}' AS {kind})"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uses_filters_of_the_kinds_that_our_table_says(db, kind_files, kind):
+    files = kind_files(kind)
+    if kind in UNREADABLE_KINDS:
+        with pytest.raises(duckdb.Error, match=UNREADABLE_KINDS[kind]):
+            rows(db, f"FROM '{files['plain']}'")
+        assert users_of(files["plain"], DUCKDB) == set()
+        return
+    literal = literal_of_the_row(db, files["plain"])
+
+    def ask(file, leaf):
+        return [k for (k,) in rows(db, f"SELECT k FROM '{file}' WHERE {condition(leaf, literal)} ORDER BY k")]
+
+    check_use(files, DUCKDB, ask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reads_the_row_groups_that_our_filters_leave(db, kind_files, kind):
+    files = kind_files(kind)
+    if unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DUCKDB):
+        pytest.skip("no filters")
+    for source, least in ((files["plain"], 1), (files["other"], 0)):
+        sql = f"SELECT k FROM '{files['ours']}' WHERE {condition('v', literal_of_the_row(db, source))}"
+        assert least <= duckdb_row_groups_scanned(sql) <= row_groups_left(files["ours"], source) < 4
