@@ -310,12 +310,12 @@ def prune(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Show which files and row groups can hold rows that match, by statistics and filters.
+    """Show which files and row groups can hold matching rows.
 
     \b
     Examples:
       parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
-      parquet-bloom prune events/ -w "user.id IN (1, 2)" --files-only | xargs -d '\\n' cp -t found/
+      parquet-bloom prune events/ -w "id IN (1, 2)" --files-only | xargs du -h
     """
     with _progress("pruning") as progress:
         pruned = parquet_bloom.prune(
@@ -356,11 +356,11 @@ def lookup(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Show which row groups can hold which of many keys, and which keys are nowhere.
+    """Show which row groups can hold which of many keys.
 
     \b
     Example:
-      parquet-bloom lookup events/ --column id --keys keys.txt -o candidates.parquet
+      parquet-bloom lookup events/ --column id --keys keys.txt -o found.parquet
     """
     with _progress("looking up") as progress:
         found = parquet_bloom.lookup(

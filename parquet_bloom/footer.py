@@ -201,12 +201,15 @@ def parse_footer(file_size: int, raw: bytes) -> Footer:
     return Footer(file_size, raw, metadata, leaves)
 
 
+_MOST_SCHEMAS, _MOST_LEAVES = 32, 1000
 _SCHEMAS: dict[tuple[LeafColumn, ...], tuple[LeafColumn, ...]] = {}
 
 
 def _interned(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
     """Return the same tuple for the same schema: most files of a directory share one, and it is a key of memos."""
-    if len(_SCHEMAS) > 1000:
+    if len(leaves) > _MOST_LEAVES:
+        return leaves
+    if len(_SCHEMAS) >= _MOST_SCHEMAS:
         _SCHEMAS.clear()
     return _SCHEMAS.setdefault(leaves, leaves)
 

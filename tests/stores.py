@@ -140,7 +140,9 @@ class SimulatedStore(AbstractFileSystem):
             return {"name": path, "type": "directory", "size": 0}
         raise FileNotFoundError(path)
 
-    def find(self, path: str, maxdepth: Any = None, withdirs: bool = False, detail: bool = False, **options: Any) -> Any:
+    def find(
+        self, path: str, maxdepth: Any = None, withdirs: bool = False, detail: bool = False, **options: Any
+    ) -> Any:
         return {entry["name"]: entry for entry in self.ls(path)}
 
     def _entry(self, name: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ A machine that does other things at the same time may fail them.
 import importlib.util
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -41,7 +40,7 @@ MEGABYTE = 1_000_000
 
 
 def seconds(*calls: Callable[[], object], runs: int = RUNS, before: Callable[[], object] = lambda: None) -> list[float]:
-    """Returns the median time of each call; they take turns, so that what slows the machine slows all of them.
+    """Returns the best time of each call, which other work on the machine slows the least; they take turns.
 
     The first turn warms up and does not count, nor does `before`, which comes before each call.
     """
@@ -53,7 +52,7 @@ def seconds(*calls: Callable[[], object], runs: int = RUNS, before: Callable[[],
             call()
             if turn:
                 taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in times]
+    return [min(taken) for taken in times]
 
 
 def line(what: str, *figures: str) -> None:

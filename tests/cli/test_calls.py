@@ -1,6 +1,7 @@
 """The command line is the library: each line makes one call, the one that is shown beside it."""
 
 import inspect
+import shlex
 
 import click
 import pytest
@@ -10,8 +11,8 @@ import parquet_bloom
 from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "probe", "add", "drop", "verify")
-PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text"}
+VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
+PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
 SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, "demo")}
 
 
@@ -79,6 +80,16 @@ def calls(monkeypatch):
         ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
         ("verify a", "verify(['a'])"),
         ("verify a b -c x --jobs 1", "verify(['a', 'b'], ['x'], jobs=1)"),
+        ("prune a -w x=1", "prune(['a'], 'x=1')"),
+        ("prune a b --where x=1 --files-only", "prune(['a', 'b'], 'x=1')"),
+        ("prune a -w x=1 --explain --strict", "prune(['a'], 'x=1', strict=True)"),
+        ("prune a -w x=1 --timezone UTC --json", "prune(['a'], 'x=1', timezone='UTC')"),
+        ("lookup a -c x -k keys.txt", "lookup(['a'], 'x', 'keys.txt')"),
+        ("lookup a b --column x --keys k.csv --strict", "lookup(['a', 'b'], 'x', 'k.csv', strict=True)"),
+        (
+            "lookup a -c x -k k --timezone UTC --storage-option n=1",
+            "lookup(['a'], 'x', 'k', timezone='UTC', storage_options={'n': 1})",
+        ),
         ("demo", "demo()"),
         ("demo --keep sample", "demo('sample')"),
     ],
@@ -102,7 +113,8 @@ def test_what_is_not_given_has_the_same_default(calls):
 def test_every_keyword_has_an_option(verb):
     renamed = {"values": "value"}
     keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
-    options = {p.name for p in main.commands[verb].params} - {"as_json", "storage", "each"}
+    how_to_print = {"as_json", "storage", "each", "explain", "files_only"} | ({"output"} if verb == "lookup" else set())
+    options = {p.name for p in main.commands[verb].params} - how_to_print
     assert keywords == options
 
 
@@ -112,7 +124,7 @@ def test_help_has_examples_that_parse(verb):
     assert ran.exit_code == 0
     lines = ran.output.splitlines()
     assert max(map(len, lines)) <= 80
-    shown = [line.split() for line in lines if line.strip().startswith("parquet-bloom ")]
+    shown = [shlex.split(line.partition(" | ")[0]) for line in lines if line.strip().startswith("parquet-bloom ")]
     assert shown
     for program, named, *arguments in shown:
         assert (program, named) == ("parquet-bloom", verb)

@@ -1,0 +1,246 @@
+"""Directories as constants: no engine, however it types them, finds rows in a file that they ruled out."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from engines import needs_java, spark
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parquet_bloom.partitions import NULL_NAME, might_hold, partitions_of
+from parquet_bloom.predicate import Comparison, In, IsNull, Number, Text, TimestampText
+from parquet_bloom.pruning import prune
+
+LAKES = {
+    "integers": ["1", "2", "9", "10", "-3", "007", NULL_NAME],
+    "large integers": ["9007199254740992", "9007199254740993", "9223372036854775807", "99999999999999999999"],
+    "fractions": ["1", "1.5", "2.50", "-0.5", "5.5", "1e3", ".25"],
+    "odd floats": ["1", "NaN", "Infinity", "-Infinity", "1d", "3f", "0x1p3"],
+    "spelled integers": ["5", "+5", " 7 ", "0x10", "1_0", "00"],
+    "dates": ["2024-01-01", "2024-01-02", "2023-12-31", "1999-12-31", NULL_NAME],
+    "loose dates": ["2024-01-01", "2024-1-5", "2024-01-05"],
+    "timestamps": ["2024-01-01 00:00:00", "2024-01-01 12:00:00", "2024-01-02"],
+    "months": ["2023-12", "2024-01", "2024-02"],
+    "compact dates": ["20231231", "20240101", "20240102"],
+    "texts": ["a", "B", "b c", "a=b", "50%", "x/y", "é", "日本", "a+b", "it's", "NULL", "null", NULL_NAME],
+    "mixed": ["1", "10", "9", "abc", "2024-01-01", "true", "", "3f"],
+    "truths": ["true", "false", "TRUE", "t"],
+    "hex": ["0a", "1f", "ff", "3e", "1e5"],
+}
+LITERALS: list[Any] = [
+    *(0, 1, 5, 6, 7, 9, 10, 16, 1000, -3, 20240101, 2**53, 2**53 + 1, 10**30),
+    *(1.5, 0.25, 5.4, Decimal("1.5"), Decimal("5.5"), Decimal("2.5")),
+    *("1", "01", "9", "10", "5.5", "1.50", "6", "abc", "a", "b c", "a=b", "50%", "x/y", "é", "it's", "NULL", "", "true"),
+    *("2024-01-01", "2024-01-01 00:00:00", "2024-01-01 12:00:00", "2024-1-5", "2024", "2024-01", "20240101", "NaN"),
+    *("nan", "1d", "3e", "0a", "1f", NULL_NAME, "Infinity", "inf"),
+    *(date(2024, 1, 1), date(2024, 1, 2), date(1999, 12, 31), datetime(2024, 1, 1), datetime(2024, 1, 1, 12)),
+]
+OPS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+@pytest.fixture(scope="module", params=LAKES)
+def lake(request: Any, tmp_path_factory: Any) -> Path:
+    """A directory of one file for each constant; the file's one row holds the constant's number."""
+    root = tmp_path_factory.mktemp("lake")
+    for number, text in enumerate(LAKES[request.param]):
+        folder = root / f"k={quote(text, safe=' ')}"
+        folder.mkdir()
+        pq.write_table(pa.table({"n": [number]}), folder / "part.parquet")
+    return root
+
+
+def sql(value: Any) -> str:
+    match value:
+        case datetime():
+            return f"TIMESTAMP '{value}'"
+        case date():
+            return f"DATE '{value}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def kept(lake: Path, where: Any) -> set[int]:
+    files = prune(lake, where, timezone="UTC").files
+    return {pq.ParquetFile(file.path).read()["n"][0].as_py() for file in files}
+
+
+def tests() -> list[tuple[str, Any, str]]:
+    """Returns what is asked: as SQL, as ours, and what it is called."""
+    asked: list[tuple[str, Any, str]] = []
+    for value in LITERALS:
+        ours = Text(value) if isinstance(value, str) else TimestampText(str(value)) if isinstance(value, datetime) else value
+        asked += [(f"k {op} {sql(value)}", Comparison(op, ("k",), ours), f"{op} {value}") for op in OPS]
+        asked.append((f"NOT (k <= {sql(value)})", Comparison("<=", ("k",), ours, True), f"NOT <= {value}"))
+        asked.append((f"k NOT IN ({sql(value)})", In(("k",), (ours,), True), f"NOT IN {value}"))
+        null_safe = f"k IS NOT DISTINCT FROM {sql(value)}"
+        asked.append((f"NOT ({null_safe})", Comparison("<=>", ("k",), ours, True), f"NOT <=> {value}"))
+    asked.append(("k IS NULL", IsNull(("k",)), "IS NULL"))
+    asked.append(("k IS NOT NULL", IsNull(("k",), True), "IS NOT NULL"))
+    return asked
+
+
+@pytest.mark.parametrize("autocast", [True, False], ids=["typed", "text"])
+def test_duckdb_finds_nothing_in_what_is_pruned(lake: Path, autocast: bool) -> None:
+    held = {where: kept(lake, where) for _, where, _ in tests()}
+    pruned = 0
+    with duckdb.connect() as connection:
+        files = f"read_parquet('{lake}/*/*.parquet', hive_partitioning = true, hive_types_autocast = {autocast})"
+        connection.execute(f"CREATE TABLE rows AS SELECT * FROM {files}")
+        everything = {n for (n,) in connection.execute("SELECT n FROM rows").fetchall()}
+        for text, where, name in tests():
+            try:
+                found = {n for (n,) in connection.execute(f"SELECT n FROM rows WHERE {text}").fetchall()}
+            except duckdb.Error:
+                continue
+            assert found <= held[where], name
+            pruned += held[where] < everything
+    assert pruned > 50  # a lake of odd texts is kept more often than not
+
+
+@needs_java
+@pytest.mark.spark
+@pytest.mark.parametrize("ansi", [True, False], ids=["ANSI", "lenient"])
+def test_spark_finds_nothing_in_what_is_pruned(lake: Path, ansi: bool) -> None:
+    from pyspark.errors import PySparkException
+
+    session = spark()
+    session.conf.set("spark.sql.ansi.enabled", str(ansi))
+    asked = tests()[:: 5 if ansi else 3]
+    try:
+        rows = session.read.parquet(str(lake)).cache()
+        for text, where, name in asked:
+            try:
+                found = {row.n for row in rows.where(text.replace("''", "\\'")).select("n").collect()}
+            except PySparkException:
+                continue
+            assert found <= kept(lake, where), name
+    finally:
+        session.conf.unset("spark.sql.ansi.enabled")
+        rows.unpersist()
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_pyarrow_finds_nothing_in_what_is_pruned(lake: Path, is_text: bool) -> None:
+    kind = pa.schema([("k", pa.string())]) if is_text else None
+    try:
+        rows = ds.dataset(lake, partitioning=ds.partitioning(kind, flavor="hive")).to_table()
+    except pa.ArrowInvalid:
+        pytest.skip("pyarrow cannot infer one type for this lake")
+    compare = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
+    for value in LITERALS:
+        for op, method in compare.items():
+            filters = [("k", {"<>": "!="}.get(op, op), value)]
+            try:
+                found = rows.filter(getattr(ds.field("k"), method)(value))["n"].to_pylist()
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+                continue
+            assert set(found) <= kept(lake, filters), f"{op} {value!r}"
+
+
+# ---- golden ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("constant", "op", "value", "answer"),
+    [
+        ("2024-01-01", "=", Text("2024-01-02"), False),
+        ("2024-01-01", ">=", Text("2024-01-02"), False),
+        ("2024-01-01", "=", date(2024, 1, 2), False),
+        ("2024-01-01", "<", date(2024, 1, 2), True),
+        ("2024-01-01 12:00:00", ">", date(2024, 1, 1), True),
+        ("2024-01-01", "=", TimestampText("2024-02-01"), True),  # its zone is not known
+        ("9", "<", Text("10"), True),
+        ("9", ">", Text("10"), True),  # as text
+        ("9", ">", 10, True),  # for DataFusion, which compares with '10'
+        ("9", "=", 10, False),
+        ("007", "=", 7, True),
+        ("007", "=", Text("7"), True),
+        ("5.5", "=", 5, True),  # cut to an integer
+        ("5.5", "=", 6, True),  # rounded
+        ("5.5", "=", 7, False),
+        ("5", "=", Number("5.5"), False),
+        ("abc", "=", 5, False),
+        ("paris", "=", Text("75"), False),
+        ("75", "=", Text("paris"), False),
+        ("paris", "=", Text("london", ("paris",)), True),
+        ("paris", "<>", Text("paris", ("london",)), True),
+        ("paris", "<>", Text("paris"), False),
+        ("paris", "=", "paris", True),
+        (NULL_NAME, "=", Text("paris"), False),
+        (NULL_NAME, "<>", Text("paris"), True),  # for engines to which it is a text
+        ("1e999999999", "=", 5, True),
+        ("5", "=", 10**1000, True),
+        ("5", "=", float("nan"), True),
+        ("5", "=", Decimal("sNaN"), True),
+        ("5", "=", b"5", True),
+        ("3f", "=", Text("4f"), True),  # a float to Java
+        ("true", "=", True, True),
+    ],
+)
+def test_golden(constant: str, op: str, value: Any, answer: bool) -> None:
+    assert might_hold(Comparison(op, ("k",), value), constant) is answer
+
+
+@pytest.mark.parametrize(
+    ("node", "constant", "answer"),
+    [
+        (IsNull(("k",)), "a", False),
+        (IsNull(("k",)), NULL_NAME, True),
+        (IsNull(("k",)), "", True),
+        (IsNull(("k",)), "null", True),
+        (IsNull(("k",), True), "a", True),
+        (Comparison("<=>", ("k",), None), "a", False),
+        (Comparison("<=>", ("k",), None), NULL_NAME, True),
+        (Comparison("<=>", ("k",), None, True), "a", True),
+        (Comparison("<=>", ("k",), Text("a"), True), "a", False),
+        (Comparison("<=>", ("k",), Text("null"), True), "null", True),
+        (In(("k",), (Text("a"), Text("b"))), "b", True),
+        (In(("k",), (Text("a"), Text("b"))), "c", False),
+        (In(("k",), (Text("a"), None)), "c", True),
+        (In(("k",), (Text("a"), Text("b")), True), "b", False),
+        (In(("k",), (Text("a"), Text("b")), True), "c", True),
+        (In(("k",), ()), "c", False),
+        (In(("k",), (), True), "c", True),
+    ],
+)
+def test_nulls_and_lists(node: Any, constant: str, answer: bool) -> None:
+    assert might_hold(node, constant) is answer
+
+
+def test_directories() -> None:
+    found = partitions_of("s3://bucket/lake/Day=1/day=2/=x/plain/e=/a%20b=c%3Dd=e/year=1999.parquet")
+    assert found.constants == {"Day": "1", "day": "2", "e": "", "a b": "c=d=e"}
+    assert found.named(("day",), case_sensitive=True) == ["2"]
+    assert found.named(("DAY",), case_sensitive=True) == []
+    assert found.named(("DAY",), case_sensitive=False) == ["1", "2"]
+    assert found.named(("a b",), case_sensitive=True) == ["c=d=e", "c%3Dd=e"]  # ClickHouse does not decode
+    assert found.named(("e", "f"), case_sensitive=True) == []
+    assert partitions_of(f"x={NULL_NAME}\\y=1\\f").constants == {"x": None, "y": "1"}
+
+
+@given(st.text(), st.one_of(st.text().map(Text), st.integers(), st.floats(), st.decimals(), st.dates(), st.none()))
+def test_whatever_the_text_nothing_is_raised_and_equal_texts_match(constant: str, value: Any) -> None:
+    for op in OPS:
+        assert might_hold(Comparison(op, ("k",), value), constant) in (True, False)
+    assert might_hold(Comparison("=", ("k",), Text(constant)), constant)
+
+
+def test_a_column_that_is_both_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "k=1" / "f.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"k": [2]}), path)
+    for value in (1, 2, 3):
+        (group,) = prune(path, [("k", "=", value)]).rows
+        assert group.is_kept
+        assert "both a column and a partition" in group.reason
