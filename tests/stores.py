@@ -4,6 +4,7 @@ the byte."""
 from __future__ import annotations
 
 import heapq
+import itertools
 import socket
 import subprocess
 import sys
@@ -32,7 +33,7 @@ class Filter(NamedTuple):
     num_bytes: int
     has_length: bool = True
     bounds: tuple[int, int] | None = None
-    keys: tuple[int, ...] = (-1,)
+    keys: tuple[int, ...] = ()
 
 
 def laid_out(*filters: Filter | tuple[int, int, bool], size: int, padding: int = 0) -> bytes:
@@ -43,7 +44,7 @@ def laid_out(*filters: Filter | tuple[int, int, bool], size: int, padding: int =
     """
     groups, parts = [], {0: b"PAR1"}
     for offset, num_bytes, has_length, bounds, keys in (Filter(*f) for f in filters):
-        bloom = SplitBlockBloomFilter(num_bytes)
+        bloom = SplitBlockBloomFilter.from_bitset(b"\1\0\0\0" * (num_bytes // 4))  # no block looks forgotten
         for key in keys:
             bloom.insert_hash(xxhash.xxh64_intdigest(_plain(key)))
         parts[offset] = bloom.to_bytes()
@@ -93,6 +94,9 @@ def _plain(key: int) -> bytes:
 # ---- a store on a virtual clock ----------------------------------------------------------
 
 
+_numbers = itertools.count()
+
+
 class SimulatedStore(AbstractFileSystem):
     """Objects in memory; each request takes `seconds` on `clock`, and at most `in_flight` are under way at once.
 
@@ -102,13 +106,20 @@ class SimulatedStore(AbstractFileSystem):
     protocol = "simulated"
     cachable = False
 
-    def __init__(self, objects: Mapping[str, bytes], *, seconds: float = 0.05, in_flight: int = 64) -> None:
-        super().__init__()
-        self.objects = dict(objects)
-        self.tags = dict.fromkeys(objects, 1)
+    def __init__(self, number: int, *, seconds: float = 0.05, in_flight: int = 64) -> None:
+        super().__init__()  # the number makes for a token of its own
+        self.objects: dict[str, bytes] = {}
+        self.tags: dict[str, int] = {}
         self.clock, self.requests, self.rounds = 0.0, 0, 0
         self.meddle: Callable[[int], None] = lambda number: None
         self._seconds, self._in_flight = seconds, in_flight
+
+    @classmethod
+    def of(cls, objects: Mapping[str, bytes], **options: Any) -> SimulatedStore:
+        store = cls(next(_numbers), **options)
+        for path, data in objects.items():
+            store.replace(path, data)
+        return store
 
     def replace(self, path: str, data: bytes) -> None:
         self.objects[path] = data

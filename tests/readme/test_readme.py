@@ -14,7 +14,7 @@ from parquet_bloom.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-VERBS = ("inspect", "probe", "add", "verify", "drop", "demo")
+VERBS = ("inspect", "probe", "add", "prune", "lookup", "verify", "drop", "demo")
 
 
 def blocks(language: str) -> list[str]:
