@@ -28,9 +28,8 @@ _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, er
 
 def version(status: os.stat_result) -> str:
     """Return what changes whenever another file takes the place or a writer touches it."""
-    return "-".join(
-        f"{part:x}" for part in (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    )
+    s = status
+    return f"{s.st_dev:x}-{s.st_ino:x}-{s.st_size:x}-{s.st_mtime_ns:x}-{s.st_ctime_ns:x}"
 
 
 def temporary_path(target: Path) -> Path:

@@ -315,6 +315,7 @@ def _hits(
     refused: ColumnNotFoundError | LiteralError | None = None
     understood = False
     held: list[tuple[Source, list[_Hit]]] = []  # until one file is understood, none is announced
+    judged: list[Source] = []
     plans = ((source, _search_file(source, search)) for source in sources)
     for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), 1):
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
@@ -323,7 +324,11 @@ def _hits(
             raise outcome
         else:
             understood = True
-        held.append((source, [_kept(outcome)] if isinstance(outcome, Exception) else outcome))
+        if isinstance(outcome, Exception):
+            held.append((source, [_kept(outcome)]))
+        else:
+            held.append((source, outcome))
+            judged.append(source)
         if understood:
             yield from ((of_file, hit) for of_file, hits in held for hit in hits)
             held.clear()
@@ -331,7 +336,7 @@ def _hits(
             progress(done, len(sources))
     if refused and not understood:
         raise refused
-    for source, error in changes(sources).items():  # by now, where a store told of it in no other way
+    for source, error in changes(judged).items():  # by now, where a store told of it in no other way
         if strict:
             raise error
         yield source, _kept(error)

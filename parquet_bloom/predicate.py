@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from parquet_bloom.errors import LiteralError, PredicateError
@@ -318,6 +319,7 @@ def _from_filter(column: str, op: str, value: Any) -> Predicate:
 # ---- SQL ---------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def parse_sql(text: str) -> Predicate:
     """Return the predicate of a SQL condition in Spark's dialect.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.footer import FilterLocation, Plan, read_filter, together
@@ -26,8 +26,7 @@ WITNESS_BYTES = 64 * 1024
 _NO_BITS = bytes(BLOCK_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Which of the hashes a filter may hold, in their order; or `problem`, and then nothing is known."""
 
     found: tuple[bool, ...] = ()
@@ -96,7 +95,7 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[tuple[dic
         blocks = [next(parts) for _ in hashes]
         # Another form of header, and damage, show when it is read whole; and blocks without a single bit look
         # like a filter that was never filled.
-        is_whole = stored == expected and all(len(block) == BLOCK_BYTES for block in blocks)
+        is_whole = stored == expected and sum(map(len, blocks)) == BLOCK_BYTES * len(blocks)
         if is_whole and blocks.count(_NO_BITS) < len(blocks):
             seen.add(offset)
             answers[index] = Answer(tuple(map(block_contains, blocks, hashes)))

@@ -776,8 +776,7 @@ class _Reader:
 
     def keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
-        proved = [s for s, file in zip(sources, files, strict=True) if not all(g.is_kept for g in file.row_groups)]
-        changed = changes(proved)
+        changed = changes(s for s, file in zip(sources, files, strict=True) if file.kept_whole is None)
         for index, source in enumerate(sources if changed else ()):
             if source in changed:
                 files[index] = self.kept_whole(source, changed[source])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 COALESCE_GAP = 16 * 1024
 """Ranges at most this many bytes apart are read in one request: the gap costs less than another request."""
@@ -13,9 +13,8 @@ COALESCE_LIMIT = 8 * 1024 * 1024
 """No merged request grows beyond this many bytes (a single range may), so that requests can run side by side."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ByteRange:
-    """The bytes `start <= i < stop` of a file."""
+class ByteRange(NamedTuple):
+    """The bytes `start <= i < stop` of a file; its length is their number."""
 
     start: int
     stop: int
@@ -31,7 +30,7 @@ def coalesce(ranges: Iterable[ByteRange], *, gap: int = COALESCE_GAP, limit: int
     """Return the fewest sorted, disjoint ranges that cover `ranges` under the two limits."""
     merged: list[ByteRange] = []
     first = last = -1
-    for start, stop in sorted((r.start, r.stop) for r in ranges):
+    for start, stop in sorted(ranges):
         if first >= 0 and (start < last or (start - last <= gap and max(stop, last) - first <= limit)):
             last = max(last, stop)
             continue

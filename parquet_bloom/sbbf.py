@@ -127,11 +127,11 @@ def block_index(hash: int, num_blocks: int) -> int:
     return (hash >> 32) * num_blocks >> 32
 
 
-def block_contains(block: ReadableBuffer, hash: int) -> bool:
+def block_contains(block: bytes | memoryview, hash: int) -> bool:
     """Return whether all eight bits of `hash` are set in these 32 bytes."""
-    if memoryview(block).nbytes != BLOCK_BYTES:
-        raise ValueError(f"a block has {BLOCK_BYTES} bytes, not {memoryview(block).nbytes}")
-    return _kernel.check(block, _as_buffer(hash)) == b"\1"  # a block is a filter of one block
+    if len(block) != BLOCK_BYTES:
+        raise ValueError(f"a block has {BLOCK_BYTES} bytes, not {len(block)}")
+    return _kernel.check(block, hash.to_bytes(8, sys.byteorder)) == b"\1"  # a block is a filter of one block
 
 
 # --- the header -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 from fsspec import AbstractFileSystem
+
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import encode
 from parquet_bloom.sbbf import SplitBlockBloomFilter
@@ -207,6 +208,13 @@ def _await(url: str, server: subprocess.Popen[bytes]) -> None:
         except (OSError, urllib.error.URLError):
             time.sleep(0.1)
     raise AssertionError("moto_server does not answer")
+
+
+def connected(url: str) -> Any:
+    """Returns an s3fs filesystem of its own."""
+    from s3fs import S3FileSystem
+
+    return S3FileSystem(**KEYS, endpoint_url=url, client_kwargs={"region_name": "us-east-1"}, skip_instance_cache=True)
 
 
 class Traffic:

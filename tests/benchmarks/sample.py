@@ -1,6 +1,6 @@
 """The files that the benchmarks work on: made once, kept between runs.
 
-About 450 MB and 210 MB, in the system's folder for temporary files, or in `PARQUET_BLOOM_BENCHMARK_DIR`.
+About 450 MB, 210 MB and 300 MB, in the system's folder for temporary files, or in `PARQUET_BLOOM_BENCHMARK_DIR`.
 """
 
 import os
@@ -49,6 +49,28 @@ def one_row_group() -> Path:
         with _made(path) as unfinished:
             pq.write_table(ids, unfinished, row_group_size=IDS_IN_ONE_ROW_GROUP, compression="zstd")
     return path
+
+
+def lake(files: int) -> Path:
+    """Returns a folder of files with four row groups of 10,000 ids each, and pyarrow's filters at 1 %."""
+    folder = _folder() / f"lake-{files}"
+    if not folder.exists():
+        dice = np.random.default_rng(9)
+        unfinished = folder.with_suffix(".unfinished")
+        unfinished.mkdir(exist_ok=True)
+        for number in range(files):
+            ids = pa.table({"id": random_ids(dice, 40_000)})
+            filters = {"id": {"ndv": 10_000, "fpp": 0.01}}
+            pq.write_table(
+                ids,
+                unfinished / f"{number:04}.parquet",
+                row_group_size=10_000,
+                compression="zstd",
+                use_dictionary=False,
+                bloom_filter_options=filters,
+            )
+        unfinished.rename(folder)
+    return folder
 
 
 def _folder() -> Path:

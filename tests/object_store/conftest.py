@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from stores import KEYS, Calls, missing_for_s3, moto
+from stores import KEYS, Calls, connected, missing_for_s3, moto
 
 _numbers = itertools.count()
 
@@ -21,12 +25,6 @@ def endpoint() -> Iterator[str]:
         pytest.skip(reason)
     with moto() as url:
         yield url
-
-
-def connected(url: str) -> Any:
-    from s3fs import S3FileSystem
-
-    return S3FileSystem(**KEYS, endpoint_url=url, client_kwargs={"region_name": "us-east-1"}, skip_instance_cache=True)
 
 
 @pytest.fixture
@@ -58,3 +56,24 @@ def bucket(other: Any) -> str:
     name = f"bucket-{next(_numbers)}"
     other.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture(scope="session")
+def blobs() -> dict[str, bytes]:
+    """Two files: one below the least size of a part, and one above it."""
+    return {"small": blob(200_000), "large": blob(6 * 1024 * 1024)}
+
+
+def blob(num_bytes: int, first: int = 0) -> bytes:
+    """Returns a file of a little more than so many bytes, with four row groups of 500 ids."""
+    payload = num_bytes // 2000
+    noise = np.random.default_rng(first).bytes(2000 * payload)
+    table = pa.table(
+        {
+            "id": np.arange(first, first + 2000) * 3,
+            "payload": [noise[i * payload : (i + 1) * payload] for i in range(2000)],
+        }
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, row_group_size=500, compression="none", use_dictionary=False)
+    return buffer.getvalue()

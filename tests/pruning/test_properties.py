@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pruning.worlds import KINDS, Oracle, World, conditions, sql_text, worlds, write
 
@@ -39,7 +39,6 @@ def check(pruning: Pruning, path: Path, truth: set[int]) -> None:
         else:
             assert group.by in PROOFS
             assert not truth & held[group.row_group], f"{pruning.where}: {group}"
-            event(f"pruned by {group.by}")
 
 
 def check_world(world: World, wanted: list[Predicate], path: Path, zone: str = "UTC") -> None:

@@ -1,0 +1,106 @@
+"""The speed of `prune` and `lookup` as ratios to DuckDB's in the same run. Not part of the usual tests:
+
+pytest tests/benchmarks -m benchmark -s
+
+A machine that does other things at the same time may fail them.
+"""
+
+import importlib.util
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+
+_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
+sample = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sample)
+
+pytestmark = pytest.mark.benchmark
+
+FILES, RUNS = 400, 9
+
+
+@pytest.fixture(scope="module")
+def lake() -> Path:
+    return sample.lake(FILES)
+
+
+@pytest.fixture(scope="module")
+def present(lake: Path) -> str:
+    file = pq.ParquetFile(sorted(lake.iterdir())[FILES // 2])
+    return file.read_row_group(1, columns=["id"])["id"][5000].as_py()
+
+
+def best(*calls: Callable[[], object]) -> list[float]:
+    """Returns the best time of each call; they take turns, and the first turn warms up."""
+    times = [[] for _ in calls]
+    for turn in range(RUNS + 1):
+        for call, taken in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            if turn:
+                taken.append(time.perf_counter() - start)
+    return [min(taken) for taken in times]
+
+
+def line(what: str, *figures: str) -> None:
+    print(f"{what:<62}" + "  ".join(f"{figure:>14}" for figure in figures))
+
+
+def test_one_key_is_no_slower_than_duckdb(lake: Path, present: str) -> None:
+    engine = duckdb.connect()
+    sql = f"SELECT * FROM parquet_bloom_probe('{lake}/*.parquet', 'id', '{present}')"
+    ours, theirs = best(
+        lambda: parquet_bloom.prune(lake, parquet_bloom.col("id") == present), lambda: engine.execute(sql).fetchall()
+    )
+    line("one key, 1,600 row groups: prune, parquet_bloom_probe", f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms")
+    assert ours <= theirs
+
+
+def test_a_thousand_keys_beat_duckdb(lake: Path, present: str) -> None:
+    dice = random.Random(3)
+    keys = [present, *(f"{dice.getrandbits(128):032x}" for _ in range(999))]
+    engine = duckdb.connect()
+    sql = f"SELECT * FROM read_parquet('{lake}/*.parquet') WHERE id IN ({', '.join(map(repr, keys))})"
+    ours, theirs = best(
+        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(), lambda: engine.execute(sql).fetchall()
+    )
+    ratio = theirs / ours
+    line("1,000 keys: lookup, WHERE id IN", f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", f"{ratio:.1f}x")
+    assert ratio >= 8
+
+
+def test_memory_of_many_keys_does_not_grow_with_files(lake: Path, tmp_path: Path) -> None:
+    dice = random.Random(4)
+    keys = [f"{dice.getrandbits(128):032x}" for _ in range(100_000)]
+    paths = sorted(lake.iterdir())
+    peaks = []
+    for count in (100, 400):
+        tracemalloc.start()
+        for _ in parquet_bloom.lookup(paths[:count], "id", keys, cache=parquet_bloom.Cache(0)):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    line("100,000 keys: peak over 100 files, over 400 files", *(f"{peak / 1e6:.0f} MB" for peak in peaks))
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_cost_of_a_file_is_flat(lake: Path, present: str, tmp_path: Path) -> None:
+    for copy in range(10):
+        for path in lake.iterdir():
+            os.link(path, tmp_path / f"{copy}-{path.name}")
+    few, many = best(
+        lambda: parquet_bloom.prune(lake, parquet_bloom.col("id") == present),
+        lambda: parquet_bloom.prune(tmp_path, parquet_bloom.col("id") == present),
+    )
+    per_file = [few / FILES, many / (10 * FILES)]
+    line("prune, cost of a file: of 400, of 4,000", *(f"{cost * 1e6:.0f} us" for cost in per_file))
+    assert per_file[1] < 1.5 * per_file[0]
