@@ -498,13 +498,15 @@ def _print_uses(file: FileInfo) -> None:
         for hazard in f.hazards:
             hazards.setdefault(hazard, []).append(f.column)
         if f.problem:
-            problems.setdefault((f.column, f.problem), []).append(f.row_group)
+            problems.setdefault((f.column, f"not usable: {f.problem}"), []).append(f.row_group)
+        if f.untrusted:
+            problems.setdefault((f.column, f"never asked: {f.untrusted}"), []).append(f.row_group)
     for engines, columns in uses.items():
         _say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
     for hazard, columns in hazards.items():
         _say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
     for (column, problem), groups in problems.items():
-        _say(f"{_groups(groups)}, {column}: not usable: {problem}", 2, color="yellow")
+        _say(f"{_groups(groups)}, {column}: {problem}", 2, color="yellow")
 
 
 def _print_probe(answer: Probe) -> None:

@@ -18,7 +18,7 @@ from math import ceil, floor
 from typing import Any
 from urllib.parse import unquote
 
-from parquet_bloom.predicate import ColumnPath, Comparison, In, IsNull, Text, TimestampText
+from parquet_bloom.predicate import ColumnPath, Comparison, In, IsNull, Listed, Text, TimestampText
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
 """The directory value that stands for NULL."""
@@ -85,8 +85,8 @@ def might_hold(node: Comparison | In | IsNull, constant: str) -> bool:
         case Comparison("<=>", _, None, is_negated):
             return is_negated or is_perhaps_null
         case Comparison(op, _, value, is_negated):
-            if op == "<=>" and is_negated and is_perhaps_null:
-                return True
+            if op == "<=>" and is_perhaps_null and (is_negated or isinstance(value, Text)):
+                return True  # a text that does not fit the type is NULL to Spark
             return _might_hold(node.plain_op, constant, value)
     return True
 
@@ -112,6 +112,8 @@ def _holds_within(op: str, left: _Span, right: _Span) -> bool:
 def _readings(constant: str, value: Any) -> list[tuple[_Span, _Span]] | None:
     """Return the constant and the literal as each pair of like values, or None where not all readings are known."""
     match value:
+        case Listed(inner):
+            return _readings(constant, inner)
         case None | bool() | datetime() | TimestampText():
             return None  # engines spell truth differently, and disagree on the zone of a directory's time
         case int() | float() | Decimal():

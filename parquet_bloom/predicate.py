@@ -7,6 +7,7 @@ a condition holds becomes `Opaque`, which matches every row as far as anyone can
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any
 
 from parquet_bloom.errors import LiteralError, PredicateError
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
-from parquet_bloom.values import parse_literal, untrusted
+from parquet_bloom.values import DecimalLiteral, FloatLiteral, normalize_literal, parse_literal, untrusted
 
 ColumnPath = tuple[str, ...]
 
@@ -48,6 +49,22 @@ class TimestampText:
 
     def __str__(self) -> str:
         return f"TIMESTAMP {self.text!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A literal that stands with others in IN or BETWEEN, which engines may give one type that holds them all.
+
+    `float_bits` are those of a float among the others, `scale` and `integer_digits` of what holds its decimals.
+    """
+
+    value: Any
+    float_bits: int | None
+    scale: int | None
+    integer_digits: int
+
+    def __str__(self) -> str:
+        return _show(self.value)
 
 
 class Predicate:
@@ -241,7 +258,7 @@ class Column:
 
     def between(self, low: object, high: object) -> Predicate:
         """`column BETWEEN low AND high`, both included."""
-        return And((Comparison(">=", self._path, low), Comparison("<=", self._path, high)))
+        return _between(self._path, low, high)
 
     def is_null(self) -> Predicate:
         """`column IS NULL`."""
@@ -261,10 +278,43 @@ def col(path: str) -> Column:
     return Column(path)
 
 
+def _between(column: ColumnPath, low: Any, high: Any) -> Predicate:
+    low, high = together((low, high))
+    return And((Comparison(">=", column, low), Comparison("<=", column, high)))
+
+
 def _listed(values: Any) -> tuple[Any, ...]:
     if isinstance(values, str | bytes | bytearray | memoryview) or not isinstance(values, Iterable):
         raise PredicateError(f"IN wants a list of values, not {values!r}")
     return tuple(values)
+
+
+def together(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the literals of one list as they are beside each other: in IN (1, 0.5e0) the 1 may be a float, too."""
+    kinds = {type(value) for value in values}
+    if len(kinds) <= 1 and not kinds & {Decimal, Number}:
+        return values
+    literals = [normalize_literal(value) for value in values]
+    floats = [literal.bits for literal in literals if isinstance(literal, FloatLiteral)]
+    decimals = [literal for literal in literals if isinstance(literal, DecimalLiteral)]
+    bits = min(floats, default=None) if len(floats) < len(values) else None
+    scale = max((literal.scale for literal in decimals), default=None) if len(values) > 1 else None
+    if bits is None and scale is None:
+        return values
+    whole = [abs(literal) for literal in literals if isinstance(literal, int)]
+    digits = max([literal.integer_digits for literal in decimals] + [len(str(min(n, _HUGE))) for n in whole], default=1)
+    return tuple(
+        value if isinstance(literal, FloatLiteral) else Listed(value, bits, scale, digits)
+        for value, literal in zip(values, literals, strict=True)
+    )
+
+
+_HUGE = 10**100
+
+
+def unlisted(value: Any) -> Any:
+    """Return the literal itself of one that stands with others."""
+    return value.value if isinstance(value, Listed) else value
 
 
 def to_predicate(where: Any) -> Predicate:
@@ -389,11 +439,10 @@ class _Translator:
                 case exp.Boolean():
                     return Constant(bool(node.this))
                 case exp.In() if node.expressions and not node.args.get("query"):
-                    return In(self.column(node.this), tuple(map(self.literal, node.expressions)))
+                    return In(self.column(node.this), _listed(map(self.literal, node.expressions)))
                 case exp.Between() if not node.args.get("symmetric"):
                     column = self.column(node.this)
-                    low, high = self.literal(node.args["low"]), self.literal(node.args["high"])
-                    return And((Comparison(">=", column, low), Comparison("<=", column, high)))
+                    return _between(column, self.literal(node.args["low"]), self.literal(node.args["high"]))
                 case exp.Is() if isinstance(node.expression, exp.Null):
                     return IsNull(self.column(node.this))
             if type(node) in self._ops:
@@ -547,6 +596,8 @@ def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
     if (reason := untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
         return Opaque(reason)
     match value:
+        case Listed():
+            return _beside_others(leaf, readings(leaf, value.value), value)
         case Text(text, others):
             return _typed_texts(leaf, (text, *others))
         case TimestampText(text):
@@ -554,6 +605,38 @@ def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
         case Number() if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
             return (float(value),)
     return (value,)
+
+
+def _beside_others(leaf: LeafColumn, found: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
+    if isinstance(found, Opaque):
+        return found
+    beside: list[Any] = []
+    for value in found:
+        literal = normalize_literal(value)
+        exact = literal.value if isinstance(literal, DecimalLiteral) else literal
+        if not isinstance(exact, int | Decimal) or isinstance(exact, bool):
+            beside.append(value)
+            continue
+        if listed.scale is None or is_float(leaf):
+            beside.append(value)
+        else:
+            beside.append(DecimalLiteral(Decimal(exact), listed.scale, listed.integer_digits))
+        if listed.float_bits is not None:
+            beside.append(FloatLiteral(_as_float(exact), listed.float_bits))
+    return tuple(beside)
+
+
+def is_float(leaf: LeafColumn) -> bool:
+    """Return whether the column's values are floats of any width."""
+    is_half = leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16"
+    return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
+
+
+def _as_float(number: int | Decimal) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _typed_texts(leaf: LeafColumn, texts: tuple[str, ...]) -> tuple[Any, ...] | Opaque:
@@ -648,4 +731,4 @@ def _negated(predicate: Predicate) -> Predicate:
 
 
 def _show(value: Any) -> str:
-    return "NULL" if value is None else str(value) if isinstance(value, Text | Decimal) else repr(value)
+    return "NULL" if value is None else str(value) if isinstance(value, Text | Decimal | Listed) else repr(value)

@@ -39,9 +39,12 @@ from parquet_bloom.predicate import (
     Opaque,
     Or,
     Predicate,
+    Text,
+    is_float,
     normalized,
     readings,
     to_predicate,
+    together,
 )
 from parquet_bloom.probing import Answer, Question, ask
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, usable
@@ -244,7 +247,7 @@ class _ColumnTest(_Bound):
             return Verdict(CANNOT, f"{leaf.name} holds nothing but nulls", STATISTICS)
         if self.op == "=":
             return self._judge_equality(facts, row_group)
-        if _is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
+        if is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
             return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
@@ -339,12 +342,6 @@ def _is_outside(known: Bounds, interval: Interval | str) -> bool:
         return False
     low, high = interval
     return bool(high < known.low or low > known.high)
-
-
-def _is_float(leaf: LeafColumn) -> bool:
-    return leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE) or bool(
-        leaf.logical_type and leaf.logical_type.name == "FLOAT16"
-    )
 
 
 # ---- binding -----------------------------------------------------------------------------
@@ -466,13 +463,17 @@ class _Binder:
                 return _NullTest(leaf, is_negated, reader)
             case In(_, values, is_negated):
                 op, keeps_nulls = "<>" if is_negated else "=", False
+                if is_negated and any(isinstance(value, Text) for value in values):
+                    return _Fixed(Verdict(MIGHT, "NOT IN compares with text as text in some engines only"))
+            case Comparison("<=>", _, Text(), _) if _kind(leaf) != "bytes":
+                return _Fixed(Verdict(MIGHT, "a text that does not fit the type is NULL to Spark, and equals NULL"))
             case Comparison(op, _, value, is_negated):
                 op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
         if any(value is None for value in values):
             return _Fixed(Verdict(MIGHT, "NULL is among the values"))
         if not values:
             return _Fixed(Verdict(MIGHT, "any value is not among none") if is_negated else _NONE_LISTED)
-        literals = _Literals([self._readings(leaf, value) for value in values])
+        literals = _Literals([self._readings(leaf, value) for value in together(values)])
         if_found = Verdict(MIGHT, f"the filter of {leaf.name} has all bits of a value")
         if_absent = Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER)
         return _ColumnTest(number, leaf, op, is_negated, keeps_nulls, literals, reader, if_found, if_absent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from parquet_bloom import engines
@@ -20,7 +20,7 @@ from parquet_bloom.parallel import Progress
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import SplitBlockBloomFilter
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, parse_path
-from parquet_bloom.storage import PathLike, RequestLog, Source, StorageOptions, drive, find
+from parquet_bloom.storage import PathLike, RequestLog, Source, StorageOptions, changes, drive, find
 from parquet_bloom.values import Encodings, encode_literal, parse_literal, untrusted
 
 _Item = TypeVar("_Item")
@@ -42,7 +42,8 @@ FOLD_FPP = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FilterInfo(Record):
-    """One filter as it stands in a file, or one that cannot be used (`problem` says why).
+    """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
+    prune in `untrusted`.
 
     Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the
     estimate from its bits; `folds_to` is the size at which its rate would still be within 1 %, or its own size.
@@ -63,6 +64,7 @@ class FilterInfo(Record):
     folds_to: int | None = None
     used_by: tuple[str, ...] = ()
     hazards: tuple[str, ...] = ()
+    untrusted: str | None = None
     problem: str | None = None
 
 
@@ -180,7 +182,8 @@ def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafCol
         folds_to=bloom.folded_to(FOLD_FPP).num_bytes,
         used_by=engines.users(leaf, bloom.num_bytes),
         hazards=engines.hazards(leaf, bloom.num_bytes, has_length=length is not None),
-        problem=distrust(footer, row_group, leaf, bloom),
+        untrusted=untrusted(leaf),
+        problem=None if untrusted(leaf) else distrust(footer, row_group, leaf, bloom),
     )
 
 
@@ -266,28 +269,33 @@ def probe(
     literals = [_Text(v) if as_text else v for v in (values if isinstance(values, list | tuple) else [values])]
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     path = parse_path(column)
-    rows: list[ProbeAnswer] = []
+    answers: dict[Source, list[ProbeAnswer]] = {}
+    judged: list[Source] = []
     refused: ParquetBloomError | None = None
     understood = False
     plans = ((s, _probe(s, path, literals, timezone)) for s in sources)
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
             refused = refused or outcome
-            rows += _all_might(source, column, literals, describe_error(outcome))
+            answers[source] = _all_might(source, column, literals, outcome)
         elif isinstance(outcome, Exception):
             understood = True
-            rows += _all_might(source, column, literals, describe_error(outcome))
+            answers[source] = _all_might(source, column, literals, outcome)
         else:
             understood = True
-            rows += outcome
+            answers[source] = outcome
+            judged.append(source)
         if progress:
             progress(done, len(sources))
     if refused and not understood:
         raise refused
-    return Probe(tuple(rows))
+    for source, error in changes(judged).items():  # by now, where a store told of it in no other way
+        answers[source] = _all_might(source, column, literals, error)
+    return Probe(tuple(chain.from_iterable(answers.values())))
 
 
-def _all_might(source: Source, column: str, literals: list[Any], reason: str) -> list[ProbeAnswer]:
+def _all_might(source: Source, column: str, literals: list[Any], error: Exception) -> list[ProbeAnswer]:
+    reason = describe_error(error)
     return [ProbeAnswer(source.name, -1, column, _shown(v), MIGHT_MATCH, reason) for v in literals]
 
 

@@ -125,7 +125,7 @@ def find(
     known = _infos([(fs, inner) for fs, inner, _ in resolved])
     for fs, inner, path in resolved:
         info = known.get((id(fs), inner))
-        if info is not None and info["type"] == "file":
+        if info is not None and info["type"] == "file" and info.get("size") is not None:
             sources = [_remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
         else:
             sources = _expand(fs, inner, os.fspath(path))
@@ -476,7 +476,9 @@ def _read_batch(
     for job in jobs:
         of_job = [next(answers) for _ in job.merged]
         failed = next((part for part in of_job if isinstance(part, Exception)), None)
-        if failed is not None and not isinstance(failed, OSError):  # stores and archives have errors of their own
+        if failed is not None and not isinstance(
+            failed, OSError | ParquetBloomError
+        ):  # stores and archives have errors of their own
             failed = OSError(f"{type(failed).__name__}: {failed}")
         yield job, failed or of_job  # type: ignore[misc]
 
@@ -555,13 +557,13 @@ _WORTH_LISTING = 8
 
 
 def _listed(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
-    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+    with contextlib.suppress(Exception):  # stores have errors of their own for what they cannot list
         return {info["name"]: info for info in fs.ls(folder, detail=True)}
     return {}
 
 
 def _info(source: Source) -> dict[str, Any] | None:
-    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+    with contextlib.suppress(Exception):
         info: dict[str, Any] = source.fs.info(source.path)
         return info
     return None

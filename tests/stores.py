@@ -69,6 +69,8 @@ def laid_out(*filters: Filter | tuple[int, int, bool], size: int, padding: int =
         ttypes.SchemaElement(name="root", num_children=1),
         ttypes.SchemaElement(name="id", type=ttypes.Type.INT64, repetition_type=0),
     ]
+    has_bounds = any(Filter(*f).bounds for f in filters)
+    orders = [ttypes.ColumnOrder(TYPE_ORDER=ttypes.TypeDefinedOrder())] if has_bounds else None
     pairs = [ttypes.KeyValue(key="padding", value="x" * padding)] if padding else None
     raw = encode(
         ttypes.FileMetaData(
@@ -77,7 +79,7 @@ def laid_out(*filters: Filter | tuple[int, int, bool], size: int, padding: int =
             num_rows=len(groups),
             row_groups=groups,
             key_value_metadata=pairs,
-            column_orders=[ttypes.ColumnOrder(TYPE_ORDER=ttypes.TypeDefinedOrder())],
+            column_orders=orders,
         )
     )
     parts[size - 8 - len(raw)] = raw + len(raw).to_bytes(4, "little") + b"PAR1"

@@ -12,6 +12,14 @@ from parquet_bloom.errors import CorruptFileError
 _Struct = TypeVar("_Struct")
 
 
+_NAMES = {
+    "BloomFilterHeader": "the bloom filter's header",
+    "FileMetaData": "the footer",
+    "PageHeader": "the page's header",
+    "SlimFileMetaData": "the footer",
+}
+
+
 def decode(cls: type[_Struct], data: bytes, offset: int = 0) -> tuple[_Struct, int]:
     """Return the struct that starts at `offset` of `data`, and the number of bytes it takes.
 
@@ -29,7 +37,8 @@ def decode(cls: type[_Struct], data: bytes, offset: int = 0) -> tuple[_Struct, i
         struct.read(protocol)
     except Exception as error:  # the runtime raises EOFError, TypeError, OverflowError, its own, ...
         raise CorruptFileError(
-            f"these bytes are no {cls.__name__} ({type(error).__name__}: {error})", offset=offset
+            f"{_NAMES.get(cls.__name__, cls.__name__)} does not decode: {str(error) or 'it ends too early'}",
+            offset=offset,
         ) from error
     return struct, buffer._buffer.tell()
 

@@ -13,7 +13,7 @@ import pytest
 from fsspec.asyn import AsyncFileSystem
 from stores import Filter, SimulatedStore, laid_out
 
-from parquet_bloom import lookup, prune, storage
+from parquet_bloom import MIGHT_MATCH, lookup, probe, prune, storage
 from parquet_bloom.cache import Cache
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
@@ -257,6 +257,8 @@ def test_an_object_that_is_replaced_is_kept_whole(before_round: int) -> None:
     (file,) = prune("/data", "id = 7", filesystem=replaced_store(before_round)).files
     assert file.path == "/data/3.parquet"
     assert "changed while it was read" in (file.kept_whole or "")
+    probed = probe("/data", "id", 8, filesystem=replaced_store(before_round)).rows
+    assert [row.path for row in probed if row.answer == MIGHT_MATCH] == ["/data/3.parquet"]
     rows = lookup("/data", "id", [7, 8], filesystem=replaced_store(before_round)).to_arrow().to_pylist()
     assert [(row["key"], row["path"]) for row in rows if row["row_group"] is None and row["path"]] == [
         (key, "/data/3.parquet") for key in (7, 8)

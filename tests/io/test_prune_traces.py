@@ -73,7 +73,7 @@ def test_a_footer_longer_than_the_guess_takes_one_request_more() -> None:
     assert not result.files
     assert set(traces.values()) == {
         "983040-1048576 (65536 bytes)\n"
-        "948481-983040 (34559 bytes)\n"
+        "948486-983040 (34554 bytes)\n"
         "748576-752688 (4112 bytes)"
     }  # fmt: skip
     assert store.requests == 3 * FILES + LISTINGS

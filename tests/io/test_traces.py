@@ -9,56 +9,13 @@ from typing import Any
 
 import fsspec
 import pytest
+from stores import laid_out
 
 from parquet_bloom import inspect, probe
 from parquet_bloom.footer import FILTER_GUESS, FOOTER_GUESS
-from parquet_bloom.format.parquet_thrift import ttypes
-from parquet_bloom.format.thrift_io import encode
-from parquet_bloom.sbbf import SplitBlockBloomFilter
 from parquet_bloom.storage import RequestLog
 
 KIB, MIB = 1024, 1024 * 1024
-
-
-def made(*filters: tuple[int, int, bool], size: int, padding: int = 0) -> bytes:
-    """Returns a file of `size` bytes with a row group for each (offset, bitset bytes, whether the length is set).
-
-    The column is an INT64 `id` whose pages are not looked at. `padding` bytes of key-value metadata make the footer
-    longer.
-    """
-    groups, parts = [], {0: b"PAR1"}
-    for offset, num_bytes, has_length in filters:
-        bloom = SplitBlockBloomFilter(num_bytes)
-        bloom.insert_hash(0x9E3779B97F4A7C15)
-        parts[offset] = bloom.to_bytes()
-        column = ttypes.ColumnMetaData(
-            type=ttypes.Type.INT64,
-            encodings=[ttypes.Encoding.PLAIN],
-            path_in_schema=["id"],
-            codec=ttypes.CompressionCodec.UNCOMPRESSED,
-            num_values=1,
-            total_uncompressed_size=0,
-            total_compressed_size=0,
-            data_page_offset=4,
-            bloom_filter_offset=offset,
-            bloom_filter_length=len(parts[offset]) if has_length else None,
-        )
-        chunk = ttypes.ColumnChunk(file_offset=0, meta_data=column)
-        groups.append(ttypes.RowGroup(columns=[chunk], total_byte_size=0, num_rows=1))
-    schema = [
-        ttypes.SchemaElement(name="root", num_children=1),
-        ttypes.SchemaElement(name="id", type=ttypes.Type.INT64, repetition_type=0),
-    ]
-    pairs = [ttypes.KeyValue(key="padding", value="x" * padding)] if padding else None
-    raw = encode(
-        ttypes.FileMetaData(version=1, schema=schema, num_rows=len(groups), row_groups=groups, key_value_metadata=pairs)
-    )
-    parts[size - 8 - len(raw)] = raw + len(raw).to_bytes(4, "little") + b"PAR1"
-    data = bytearray(size)
-    for offset, part in parts.items():
-        data[offset : offset + len(part)] = part
-    assert len(data) == size
-    return bytes(data)
 
 
 Put = Callable[[str, bytes], str]
@@ -93,17 +50,17 @@ def trace(verb: Callable[..., Any], paths: Any, *arguments: Any) -> str:
 
 
 def test_a_filter_that_came_with_the_tail_costs_no_request(put: Put) -> None:
-    file = put("f.parquet", made((MIB - 10_000, 4096, True), (MIB - 5_000, 4096, True), size=MIB))
+    file = put("f.parquet", laid_out((MIB - 10_000, 4096, True), (MIB - 5_000, 4096, True), size=MIB))
     assert trace(inspect, file) == "f.parquet 983040-1048576 (65536 bytes)"
 
 
 def test_a_small_file_is_one_request(put: Put) -> None:
-    file = put("f.parquet", made((100, 1024, True), (2000, 1024, False), size=5000))
+    file = put("f.parquet", laid_out((100, 1024, True), (2000, 1024, False), size=5000))
     assert trace(inspect, file) == "f.parquet 0-5000 (5000 bytes)"
 
 
 def test_a_known_length_is_exactly_one_request(put: Put) -> None:
-    file = put("f.parquet", made((1000, 128 * KIB, True), size=MIB))
+    file = put("f.parquet", laid_out((1000, 128 * KIB, True), size=MIB))
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 1000-132089 (131089 bytes)"
@@ -111,7 +68,7 @@ def test_a_known_length_is_exactly_one_request(put: Put) -> None:
 
 
 def test_without_a_length_one_guess_with_room_for_the_header(put: Put) -> None:
-    file = put("f.parquet", made((1000, 1024, False), size=MIB))
+    file = put("f.parquet", laid_out((1000, 1024, False), size=MIB))
     assert FILTER_GUESS == 256 * KIB
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
@@ -120,7 +77,7 @@ def test_without_a_length_one_guess_with_room_for_the_header(put: Put) -> None:
 
 
 def test_the_guess_ends_at_the_footer(put: Put) -> None:
-    file = put("f.parquet", made((300_000, 1024, False), size=400_000))
+    file = put("f.parquet", laid_out((300_000, 1024, False), size=400_000))
     assert trace(inspect, file) == (
         "f.parquet 334464-400000 (65536 bytes)\n"
         "f.parquet 300000-399929 (99929 bytes)"
@@ -128,7 +85,7 @@ def test_the_guess_ends_at_the_footer(put: Put) -> None:
 
 
 def test_a_bitset_as_long_as_the_guess_is_still_one_request(put: Put) -> None:
-    file = put("f.parquet", made((1000, 256 * KIB, False), size=MIB))
+    file = put("f.parquet", laid_out((1000, 256 * KIB, False), size=MIB))
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 1000-263208 (262208 bytes)"
@@ -136,7 +93,7 @@ def test_a_bitset_as_long_as_the_guess_is_still_one_request(put: Put) -> None:
 
 
 def test_a_longer_bitset_takes_a_second_request_for_the_rest(put: Put) -> None:
-    file = put("f.parquet", made((1000, 512 * KIB, False), size=MIB))
+    file = put("f.parquet", laid_out((1000, 512 * KIB, False), size=MIB))
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 1000-263208 (262208 bytes)\n"
@@ -146,7 +103,7 @@ def test_a_longer_bitset_takes_a_second_request_for_the_rest(put: Put) -> None:
 
 def test_neighbours_are_one_request(put: Put) -> None:
     filters = [(10_000 + 4_500 * i, 4096, True) for i in range(20)]
-    file = put("f.parquet", made(*filters, size=MIB))
+    file = put("f.parquet", laid_out(*filters, size=MIB))
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 10000-99612 (89612 bytes)"
@@ -154,7 +111,7 @@ def test_neighbours_are_one_request(put: Put) -> None:
 
 
 def test_a_gap_costs_less_than_a_request_of_a_store_but_not_of_a_disk(put: Put) -> None:
-    file = put("f.parquet", made((1_000, 1024, True), (10_000, 1024, True), size=MIB))
+    file = put("f.parquet", laid_out((1_000, 1024, True), (10_000, 1024, True), size=MIB))
     together = "f.parquet 1000-11040 (10040 bytes)"
     apart = "f.parquet 1000-2040 (1040 bytes)\nf.parquet 10000-11040 (1040 bytes)"
     expected = together if "://" in file else apart
@@ -162,7 +119,7 @@ def test_a_gap_costs_less_than_a_request_of_a_store_but_not_of_a_disk(put: Put) 
 
 
 def test_far_apart_filters_are_requests_of_their_own_in_one_round(put: Put) -> None:
-    file = put("f.parquet", made((1_000, 1024, True), (18_500, 1024, True), (200_000, 1024, True), size=MIB))
+    file = put("f.parquet", laid_out((1_000, 1024, True), (18_500, 1024, True), (200_000, 1024, True), size=MIB))
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 1000-2040 (1040 bytes)\n"
@@ -172,7 +129,7 @@ def test_far_apart_filters_are_requests_of_their_own_in_one_round(put: Put) -> N
 
 
 def test_a_footer_longer_than_the_guess_takes_a_second_request(put: Put) -> None:
-    file = put("f.parquet", made((1000, 1024, True), size=MIB, padding=100_000))
+    file = put("f.parquet", laid_out((1000, 1024, True), size=MIB, padding=100_000))
     assert FOOTER_GUESS == 64 * KIB
     assert trace(inspect, file) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
@@ -182,7 +139,7 @@ def test_a_footer_longer_than_the_guess_takes_a_second_request(put: Put) -> None
 
 
 def test_files_of_a_store_advance_side_by_side_and_those_of_a_disk_in_turn(put: Put) -> None:
-    files = [put(f"{name}.parquet", made((1000, 1024, True), size=200_000)) for name in "ab"]
+    files = [put(f"{name}.parquet", laid_out((1000, 1024, True), size=200_000)) for name in "ab"]
     footers, filters = (
         [f"{name}.parquet {r}" for name in "ab"] for r in ("134464-200000 (65536 bytes)", "1000-2040 (1040 bytes)")
     )
@@ -192,7 +149,7 @@ def test_files_of_a_store_advance_side_by_side_and_those_of_a_disk_in_turn(put: 
 
 
 def test_probe_asks_as_inspect_does(put: Put) -> None:
-    file = put("f.parquet", made((1000, 1024, True), (2500, 1024, True), size=MIB))
+    file = put("f.parquet", laid_out((1000, 1024, True), (2500, 1024, True), size=MIB))
     assert trace(probe, file, "id", 42) == (
         "f.parquet 983040-1048576 (65536 bytes)\n"
         "f.parquet 1000-3540 (2540 bytes)"
@@ -200,5 +157,5 @@ def test_probe_asks_as_inspect_does(put: Put) -> None:
 
 
 def test_a_file_without_filters_is_its_footer_alone(put: Put) -> None:
-    file = put("f.parquet", made(size=MIB))
+    file = put("f.parquet", laid_out(size=MIB))
     assert trace(inspect, file) == "f.parquet 983040-1048576 (65536 bytes)"

@@ -145,9 +145,7 @@ def test_fixed_values_beyond_the_buffer_are_refused(size: int, width: int, start
         ([0] * 256 + [5, 4], 256),
     ],
 )
-def test_offsets_that_leave_the_data_are_refused(
-    offsets: list[int], bad_value: int, width: int, typecode: str
-) -> None:
+def test_offsets_that_leave_the_data_are_refused(offsets: list[int], bad_value: int, width: int, typecode: str) -> None:
     with pytest.raises(ValueError, match=f"value {bad_value} run backwards or leave the 10 bytes"):
         _kernel.hash_variable(array.array(typecode, offsets), width, exactly(bytes(10)), 0, len(offsets) - 1)
 

@@ -40,7 +40,26 @@ LAKES = {
 LITERALS: list[Any] = [
     *(0, 1, 5, 6, 7, 9, 10, 16, 1000, -3, 20240101, 2**53, 2**53 + 1, 10**30),
     *(1.5, 0.25, 5.4, Decimal("1.5"), Decimal("5.5"), Decimal("2.5")),
-    *("1", "01", "9", "10", "5.5", "1.50", "6", "abc", "a", "b c", "a=b", "50%", "x/y", "é", "it's", "NULL", "", "true"),
+    *(
+        "1",
+        "01",
+        "9",
+        "10",
+        "5.5",
+        "1.50",
+        "6",
+        "abc",
+        "a",
+        "b c",
+        "a=b",
+        "50%",
+        "x/y",
+        "é",
+        "it's",
+        "NULL",
+        "",
+        "true",
+    ),
     *("2024-01-01", "2024-01-01 00:00:00", "2024-01-01 12:00:00", "2024-1-5", "2024", "2024-01", "20240101", "NaN"),
     *("nan", "1d", "3e", "0a", "1f", NULL_NAME, "Infinity", "inf"),
     *(date(2024, 1, 1), date(2024, 1, 2), date(1999, 12, 31), datetime(2024, 1, 1), datetime(2024, 1, 1, 12)),
@@ -79,7 +98,13 @@ def asked_of_a_lake() -> list[tuple[str, Any, str]]:
     """Returns what is asked: as SQL, as ours, and what it is called."""
     asked: list[tuple[str, Any, str]] = []
     for value in LITERALS:
-        ours = Text(value) if isinstance(value, str) else TimestampText(str(value)) if isinstance(value, datetime) else value
+        ours = (
+            Text(value)
+            if isinstance(value, str)
+            else TimestampText(str(value))
+            if isinstance(value, datetime)
+            else value
+        )
         asked += [(f"k {op} {sql(value)}", Comparison(op, ("k",), ours), f"{op} {value}") for op in OPS]
         asked.append((f"NOT (k <= {sql(value)})", Comparison("<=", ("k",), ours, True), f"NOT <= {value}"))
         asked.append((f"k NOT IN ({sql(value)})", In(("k",), (ours,), True), f"NOT IN {value}"))

@@ -121,7 +121,13 @@ def test_no_reading_is_lost_by_an_operator(op: str) -> None:
         *("x IN (SELECT 1)", "exists(SELECT 1)", "x::int = 5", "x = '5'::int", "(a, b) = (1, 2)", "x = ?", "x = :p"),
         *("x IS DISTINCT FROM 5", "a = 1 = true", "x = INTERVAL '1' DAY", "x = current_date", "x = 1_000", "x IN ()"),
         *("x = CAST(1.5 AS INT)", "x = CAST(300 AS TINYINT)", "x = CAST('1.55' AS DECIMAL(9,1))", "x = 1.5F", "x = 1e"),
-        *("CASE WHEN x = 1 THEN true END", "x = ANY(1)", "x || 'a' = 'b'", "x = '5' COLLATE UNICODE", "x = DATE '2024'"),
+        *(
+            "CASE WHEN x = 1 THEN true END",
+            "x = ANY(1)",
+            "x || 'a' = 'b'",
+            "x = '5' COLLATE UNICODE",
+            "x = DATE '2024'",
+        ),
         *("x = TIMESTAMP_NTZ '2024-01-01 00:00:00+05:00'", "x = concat('a', y)", "x = - 'a'", "x = -true"),
         *("x = 'a' 'b' 'c' 'd' 'e'", f"x = CAST(1{'0' * 400} AS DOUBLE)", f"x = 1{'0' * 5000}", "*"),
     ],
@@ -137,7 +143,13 @@ def test_the_rest_is_opaque(text: str) -> None:
     ("text", "position"),
     [
         *(("", 0), ("a = 1; b = 2", 0), ("x = ", None), ("x = 1 y", None), ("(x = 1", None), ("x = 'a", None)),
-        *(("SELECT 1", None), ("x = 1 ORDER BY x", None), ("a = 1, b = 2", None), ("x = = 1", None), ("AND x = 1", None)),
+        *(
+            ("SELECT 1", None),
+            ("x = 1 ORDER BY x", None),
+            ("a = 1, b = 2", None),
+            ("x = = 1", None),
+            ("AND x = 1", None),
+        ),
     ],
 )
 def test_errors(text: str, position: int | None) -> None:

@@ -20,13 +20,20 @@ from parquet_bloom.pruning import Pruning, prune
 
 PROOFS = {"statistics", "filter", "partition", "type"}
 
-quick = settings(deadline=None, max_examples=int(__import__("os").environ.get("N", "100")), suppress_health_check=list(HealthCheck), print_blob=True)
+quick = settings(
+    deadline=None,
+    max_examples=int(__import__("os").environ.get("N", "100")),
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 
 
 def rows_of(path: Path) -> dict[int, set[int]]:
     """Returns the row numbers of each row group."""
     file = pq.ParquetFile(path)
-    return {group: set(file.read_row_group(group, columns=["k"])["k"].to_pylist()) for group in range(file.num_row_groups)}
+    return {
+        group: set(file.read_row_group(group, columns=["k"])["k"].to_pylist()) for group in range(file.num_row_groups)
+    }
 
 
 def check(pruning: Pruning, path: Path, truth: set[int]) -> None:
@@ -75,7 +82,9 @@ def cases(draw: Any, *, spelled: bool = False, **limits: Any) -> tuple[World, li
 @pytest.mark.parametrize("store", [write, by_pyarrow, by_us])
 @quick
 @given(case=cases())
-def test_no_row_is_lost(tmp_path: Path, store: Callable[[World, Path], None], case: tuple[World, list[Predicate]]) -> None:
+def test_no_row_is_lost(
+    tmp_path: Path, store: Callable[[World, Path], None], case: tuple[World, list[Predicate]]
+) -> None:
     path = tmp_path / "f.parquet"
     world, wanted = case
     store(world, path)
@@ -162,7 +171,9 @@ def by_datafusion(world: World, folder: Path) -> None:
     for part, rows in enumerate(_slices(world)):
         where = f"k >= {rows.start} AND k < {rows.stop}"
         path = folder / f"{part}.parquet"
-        session.sql(f"COPY (SELECT * FROM rows WHERE {where}) TO '{path}' STORED AS PARQUET OPTIONS ({options})").collect()
+        session.sql(
+            f"COPY (SELECT * FROM rows WHERE {where}) TO '{path}' STORED AS PARQUET OPTIONS ({options})"
+        ).collect()
 
 
 def by_clickhouse(world: World, folder: Path) -> None:
@@ -198,7 +209,9 @@ WRITABLE: dict[Callable[[World, Path], None], tuple[tuple[str, ...], tuple[str, 
 @pytest.mark.parametrize("store", WRITABLE, ids=lambda store: store.__name__)
 @settings(quick, max_examples=int(__import__("os").environ.get("N", "60")))
 @given(data=st.data())
-def test_no_row_of_other_writers_is_lost(tmp_path_factory: Any, store: Callable[[World, Path], None], data: Any) -> None:
+def test_no_row_of_other_writers_is_lost(
+    tmp_path_factory: Any, store: Callable[[World, Path], None], data: Any
+) -> None:
     shapes, absent = WRITABLE[store]
     world, wanted = data.draw(cases(kinds=tuple(kind for kind in KINDS if kind not in absent), shapes=shapes))
     folder = tmp_path_factory.mktemp("written")

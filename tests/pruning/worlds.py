@@ -19,21 +19,46 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from files import footer_bytes, with_footer
 from hypothesis import strategies as st
 
-from files import footer_bytes, with_footer
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.predicate import And, Comparison, In, IsNull, Not, Or, Predicate
+from parquet_bloom.predicate import And, Comparison, In, IsNull, Listed, Not, Or, Predicate, col, unlisted
 
 F32 = [struct.unpack("<f", struct.pack("<f", x))[0] for x in (0.1, 1.1, 16_777_216.0, 3.4e38, 1e-45)]
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, math.inf, -math.inf, math.nan, *F32]
 DOUBLES = [*FLOATS, 0.1, 1.1, 2.0**53, 2.0**53 + 2, 1.7e308, 5e-324, 0.1 + 1e-16]
 HALVES = [0.0, -0.0, 1.0, -1.5, 2.5, math.inf, -math.inf, math.nan, 65504.0, 6e-08]
-TEXTS = ["", " ", "a", "A", "ab", "b", "a\0", "it's", 'q"q', "back\\slash", "%", "é", "日本", "🦜", "42", "x" * 80, "x" * 79]
+TEXTS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "ab",
+    "b",
+    "a\0",
+    "it's",
+    'q"q',
+    "back\\slash",
+    "%",
+    "é",
+    "日本",
+    "🦜",
+    "42",
+    "x" * 80,
+    "x" * 79,
+]
 BLOBS = [b"", b"\0", b"a", b"ab", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"a\xff", b"x" * 80, b"\xff" * 70]
 FIXED = [bytes(4), b"abcd", b"ab\0\0", b"\xff" * 4, b"\x80\0\0\0", b"0xAB"]
-DATES = [date(1970, 1, 1), date(1969, 12, 31), date(2000, 2, 29), date(2024, 1, 1), date(9999, 12, 31), date(1900, 1, 2)]
+DATES = [
+    date(1970, 1, 1),
+    date(1969, 12, 31),
+    date(2000, 2, 29),
+    date(2024, 1, 1),
+    date(9999, 12, 31),
+    date(1900, 1, 2),
+]
 CLOCKS = [time(0), time(12), time(12, 0, 0, 1000), time(23, 59, 59, 999000)]
 WALLS = [
     datetime(1970, 1, 1),
@@ -50,7 +75,25 @@ DECIMALS = ["0", "1", "-1", "1.5", "-0.01", "0.01", "99.99", "-99.99", "12345.67
 
 def integers(bits: int, signed: bool) -> list[int]:
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    wanted = (low, low + 1, -129, -1, 0, 1, 2, 5, 42, 127, 128, 255, 1 << 24, (1 << 24) + 1, (1 << 53) + 1, high - 1, high)
+    wanted = (
+        low,
+        low + 1,
+        -129,
+        -1,
+        0,
+        1,
+        2,
+        5,
+        42,
+        127,
+        128,
+        255,
+        1 << 24,
+        (1 << 24) + 1,
+        (1 << 53) + 1,
+        high - 1,
+        high,
+    )
     return [n for n in wanted if low <= n <= high]
 
 
@@ -73,7 +116,23 @@ def decimal_kind(precision: int, scale: int, decimals_as: str = "fixed") -> Kind
 
 
 NUMBERS: list[Any] = [
-    *(0, 1, -1, 2, 3, 43, 256, 1 << 24, (1 << 24) + 1, 1 << 53, (1 << 53) + 1, 1 << 31, 1 << 63, 1 << 64, -(1 << 63) - 1),
+    *(
+        0,
+        1,
+        -1,
+        2,
+        3,
+        43,
+        256,
+        1 << 24,
+        (1 << 24) + 1,
+        1 << 53,
+        (1 << 53) + 1,
+        1 << 31,
+        1 << 63,
+        1 << 64,
+        -(1 << 63) - 1,
+    ),
     *(0.0, -0.0, 0.5, 1.0, 1.5, 2.5, -1.5, 0.1, 42.0, 1e300, 2.0**53, math.inf, -math.inf, math.nan),
     *map(Decimal, ("0", "1", "1.0", "1.5", "0.1", "1.55", "-0.01", "42.000", "99.990", "12345.678", "1e20")),
 ]
@@ -163,7 +222,8 @@ def worlds(kinds: tuple[str, ...] = tuple(KINDS), shapes: tuple[str, ...] = SHAP
     @st.composite
     def draw_world(draw: Callable[..., Any]) -> World:
         columns = tuple(
-            Column(f"c{n}", draw(st.sampled_from(kinds)), draw(st.sampled_from(shapes))) for n in range(draw(st.integers(1, 3)))
+            Column(f"c{n}", draw(st.sampled_from(kinds)), draw(st.sampled_from(shapes)))
+            for n in range(draw(st.integers(1, 3)))
         )
         row = st.tuples(*(_cells(column) for column in columns))
         # Runs of one value make row groups whose bounds are narrow.
@@ -273,7 +333,7 @@ def _tests(column: Column, spelled: bool) -> st.SearchStrategy[Predicate]:
         equal,
         st.builds(lambda op, v: Comparison(op, path, v), st.sampled_from(OPS), literal),
         st.builds(lambda vs: Not(In(path, tuple(vs))), st.lists(literal, min_size=1, max_size=4)),
-        st.builds(lambda a, b: And((Comparison(">=", path, a), Comparison("<=", path, b))), literal, literal),
+        st.builds(lambda a, b: col(".".join(path)).between(a, b), literal, literal),
         st.sampled_from([IsNull(path), IsNull(path, is_negated=True), Comparison("<=>", path, None)]),
     )
 
@@ -281,6 +341,8 @@ def _tests(column: Column, spelled: bool) -> st.SearchStrategy[Predicate]:
 def duckdb_sql(world: World, node: Predicate) -> str:
     """Renders a condition for DuckDB, whose `FLOAT` stands in for half floats; a list is asked for any element."""
     match node:
+        case And((Comparison(">=", path, low), Comparison("<=", other, high))) if path == other:
+            return f"({_place(path)} BETWEEN {duckdb_literal(low)} AND {duckdb_literal(high)})"
         case And(parts):
             return "(" + " AND ".join(duckdb_sql(world, part) for part in parts) + ")"
         case Or(parts):
@@ -293,8 +355,7 @@ def duckdb_sql(world: World, node: Predicate) -> str:
             op = {"<=>": "IS NOT DISTINCT FROM"}.get(op, op)
             found = _each(path, lambda place: f"{place} {op} {duckdb_literal(value)}")
         case In(path, values, is_negated):
-            listed = " OR ".join("x = " + duckdb_literal(value) for value in values)
-            found = _each(path, lambda place: "(" + listed.replace("x = ", f"{place} = ") + ")")
+            found = _each(path, lambda place: f"{place} IN ({', '.join(map(duckdb_literal, values))})")
         case _:
             raise AssertionError(node)
     return f"(NOT {found})" if is_negated else f"({found})"
@@ -312,6 +373,8 @@ def _place(path: tuple[str, ...]) -> str:
 
 def duckdb_literal(value: Any) -> str:
     match value:
+        case Listed(inner):
+            return duckdb_literal(inner)
         case None:
             return "NULL"
         case bool():
@@ -363,7 +426,12 @@ class Oracle:
         try:
             sql = f"SELECT k FROM rows WHERE {duckdb_sql(self._world, condition)}"
             return {k for (k,) in self._connection.execute(sql).fetchall()}
-        except (duckdb.ConversionException, duckdb.BinderException, duckdb.OutOfRangeException, duckdb.InvalidInputException):
+        except (
+            duckdb.ConversionException,
+            duckdb.BinderException,
+            duckdb.OutOfRangeException,
+            duckdb.InvalidInputException,
+        ):
             return None
 
     def copy_to(self, path: Path, where: str) -> None:
@@ -389,7 +457,11 @@ def spellings(value: Any) -> list[Spelled]:
         case bool():
             return [Spelled(str(value), duckdb_literal(value)), Spelled(f"'{value}'", f"'{value}'")]
         case int():
-            return [Spelled(str(value), str(value)), Spelled(f"'{value}'", f"'{value}'"), Spelled(f"{value}.0", f"{value}.0")]
+            return [
+                Spelled(str(value), str(value)),
+                Spelled(f"'{value}'", f"'{value}'"),
+                Spelled(f"{value}.0", f"{value}.0"),
+            ]
         case float() if math.isfinite(value):
             plain = f"{Decimal(repr(value)):f}"
             plain = plain if "." in plain else plain + ".0"
@@ -447,4 +519,4 @@ def sql_text(node: Predicate) -> str:
 
 
 def _ours(value: Any) -> str:
-    return "NULL" if value is None else value.ours
+    return "NULL" if value is None else unlisted(value).ours

@@ -179,9 +179,7 @@ def test_an_impossible_rate_is_refused(fpp: float) -> None:
 
 
 @given(num_blocks=st.integers(1, 20), halvings=st.integers(0, 3), one=HASHES, other=HASHES)
-def test_a_merge_is_the_filter_of_all_hashes(
-    num_blocks: int, halvings: int, one: list[int], other: list[int]
-) -> None:
+def test_a_merge_is_the_filter_of_all_hashes(num_blocks: int, halvings: int, one: list[int], other: list[int]) -> None:
     small, large = built(32 * num_blocks, one), built(32 * num_blocks * 2**halvings, other)
     before = bytes(small.bitset), bytes(large.bitset)
     assert small.merge(large) == large.merge(small) == built(32 * num_blocks, one + other)
