@@ -476,9 +476,8 @@ def _read_batch(
     for job in jobs:
         of_job = [next(answers) for _ in job.merged]
         failed = next((part for part in of_job if isinstance(part, Exception)), None)
-        if failed is not None and not isinstance(
-            failed, OSError | ParquetBloomError
-        ):  # stores and archives have errors of their own
+        # Stores and archives have errors of their own.
+        if failed is not None and not isinstance(failed, OSError | ParquetBloomError):
             failed = OSError(f"{type(failed).__name__}: {failed}")
         yield job, failed or of_job  # type: ignore[misc]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from parquet_bloom.pruning import Pruning, prune
 
 PROOFS = {"statistics", "filter", "partition", "type"}
 
+EXAMPLES = int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "20"))
+"""Of each property; a few hundred take some minutes and are worth it after a change to what is judged."""
+
 quick = settings(
     deadline=None,
-    max_examples=int(__import__("os").environ.get("N", "100")),
+    max_examples=EXAMPLES,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
@@ -207,7 +211,7 @@ WRITABLE: dict[Callable[[World, Path], None], tuple[tuple[str, ...], tuple[str, 
 
 
 @pytest.mark.parametrize("store", WRITABLE, ids=lambda store: store.__name__)
-@settings(quick, max_examples=int(__import__("os").environ.get("N", "60")))
+@settings(quick, max_examples=max(1, EXAMPLES // 2))
 @given(data=st.data())
 def test_no_row_of_other_writers_is_lost(
     tmp_path_factory: Any, store: Callable[[World, Path], None], data: Any
