@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import opened
 from hypothesis import given
 from hypothesis import strategies as st
-from files import opened
 
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.ordering import key_function, literal_interval
@@ -38,7 +38,9 @@ ASCENDING: dict[str, pa.Array] = {
     "int64": pa.array([-(2**63), -1, 0, 2**63 - 1]),
     "float16": pa.array([-math.inf, -1.0, 6e-8, 65504.0, math.inf], pa.float32()).cast(pa.float16()),
     "double": pa.array([-math.inf, -1e300, -5e-324, 5e-324, 1.5, math.inf]),
-    "decimal": pa.array([Decimal(t) for t in ("-99999.99", "-0.01", "0.00", "0.01", "2.56", "99999.99")], pa.decimal128(9, 2)),
+    "decimal": pa.array(
+        [Decimal(t) for t in ("-99999.99", "-0.01", "0.00", "0.01", "2.56", "99999.99")], pa.decimal128(9, 2)
+    ),
     "string": pa.array(["", "\0", "a", "a\0", "aa", "b", "é", "🦜"]),
     "fixed": pa.array([b"\0\0", b"\0\x80", b"\x7f\0", b"\x80\0", b"\xff\xff"], pa.binary(2)),
     "date": pa.array([date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)]),
