@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
-from parquet_bloom.footer import MAGIC, Footer, Plan
+from parquet_bloom.footer import MAGIC, Footer, Plan, pages_extent
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.ranges import ByteRange
@@ -75,7 +75,9 @@ class ColumnChunks:
     def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
         num_rows = self._footer.metadata.row_groups[row_group].num_rows
         metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
-        handle = pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *_extent(chunk))
+        handle = (
+            pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *pages_extent(chunk))
+        )
         entries = rows = nulls = 0
         with (
             handle,
@@ -218,13 +220,6 @@ def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: i
     # The version is 1 and created_by is unset, so that no writer's quirks are corrected behind our back.
     raw = encode(ttypes.FileMetaData(version=1, schema=schema, num_rows=num_rows, row_groups=[row_group]))
     return pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
-
-
-def _extent(chunk: Any) -> tuple[int, int]:
-    start = chunk.data_page_offset
-    if 0 < (chunk.dictionary_page_offset or 0) < start:
-        start = chunk.dictionary_page_offset
-    return start, start + chunk.total_compressed_size
 
 
 def _batch_rows(chunk: Any, num_rows: int) -> int:

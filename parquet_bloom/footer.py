@@ -136,10 +136,7 @@ class Footer:
                 chunk = column.meta_data
                 if chunk is None or column.file_path:
                     continue
-                start = chunk.data_page_offset or 0
-                if 0 < (chunk.dictionary_page_offset or 0) < start:
-                    start = chunk.dictionary_page_offset
-                regions.append((start, start + (chunk.total_compressed_size or 0), None))
+                regions.append((*pages_extent(chunk), None))
                 if (offset := chunk.bloom_filter_offset or 0) > len(MAGIC):
                     regions.append((offset, offset + max(1, chunk.bloom_filter_length or 0), (group, index)))
         found = set()
@@ -150,6 +147,14 @@ class Footer:
             if stop > end:
                 end, owner = stop, key
         return frozenset(found)  # type: ignore[arg-type]
+
+
+def pages_extent(chunk: Any) -> tuple[int, int]:
+    """Return the first byte of a column chunk's pages and the one after the last, as its metadata has them."""
+    start = chunk.data_page_offset or 0
+    if 0 < (chunk.dictionary_page_offset or 0) < start:
+        start = chunk.dictionary_page_offset
+    return start, start + (chunk.total_compressed_size or 0)
 
 
 def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parquet_bloom.bounds import Bounds, BoundsReader
 from parquet_bloom.cache import SHARED, Cache, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
-from parquet_bloom.footer import FilterLocation, Footer, Plan, with_tail
+from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.partitions import Partitions, might_hold, partitions_of
@@ -830,13 +830,5 @@ _NAMES = {rank: rank.name for rank in Rank}
 
 def _extent(group: Any) -> tuple[int, int]:
     """Return the first byte of a row group's pages and the one after the last."""
-    starts, stops = [], []
-    for column in group.columns:
-        chunk = column.meta_data
-        if chunk is not None:
-            start = chunk.data_page_offset or 0
-            if 0 < (chunk.dictionary_page_offset or 0) < start:
-                start = chunk.dictionary_page_offset
-            starts.append(start)
-            stops.append(start + (chunk.total_compressed_size or 0))
-    return min(starts, default=0), max(stops, default=0)
+    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
+    return min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)

@@ -26,7 +26,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.footer import MAGIC, Footer, Plan, parse_footer, read_footer
+from parquet_bloom.footer import MAGIC, Footer, Plan, pages_extent, parse_footer, read_footer
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.splice import FilterEdit, splice_filters
 from parquet_bloom.format.thrift_io import decode
@@ -631,8 +631,7 @@ def _end_of_pages(metadata: Any) -> int:
             size = chunk.total_compressed_size
             if size is None or size < 0:
                 raise CorruptFileError(f"a column chunk's pages take {size} bytes; where they end is not known")
-            starts = [at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at]
-            ends.append(min(starts, default=0) + size)
+            ends.append(pages_extent(chunk)[1])
     return max(ends)
 
 
