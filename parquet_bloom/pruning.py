@@ -380,11 +380,10 @@ class _Binder:
     def find_disputes(self) -> bool:
         """Return whether files disagree about a column's type, so that what was judged about it must not count.
 
-        An engine compares it in one type, and which one is not known: 9 < 10, and '10' < '9'.
+        An engine compares it in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even read one
+        file in another's type, and round.
         """
-        disputed = {
-            number for number, kinds in self._kinds.items() if not any(kinds <= alike for alike in _COMPARED_ALIKE)
-        }
+        disputed = {number for number, kinds in self._kinds.items() if len(kinds) > 1}
         is_new = not disputed <= self._disputed
         self._disputed |= disputed
         self._of_file.clear()
@@ -494,38 +493,20 @@ _Test = Comparison | In | IsNull
 _NONE_LISTED = Verdict(CANNOT, "the list of values is empty", TYPE)
 _MEMO_SIZE = 256
 
-_COMPARED_ALIKE: tuple[frozenset[str], ...] = (
-    frozenset({"integer", "long", "decimal"}),
-    frozenset({"integer", "double"}),
-    frozenset({"float", "double"}),
-    frozenset({"date", "local timestamp"}),
-    *(frozenset({kind}) for kind in ("partition", "bytes", "fixed bytes", "boolean", "time", "UTC timestamp")),
-)
-"""Kinds of columns between which engines convert without loss and without another order."""
-
 
 def _kind(leaf: LeafColumn) -> str:
-    logical = leaf.logical_type.name if leaf.logical_type else None
+    """Return what two columns share that an engine converts into each other without loss, or not at all."""
+    logical, name = leaf.logical_type, leaf.logical_type.name if leaf.logical_type else None
     match leaf.physical_type:
-        case _ if logical == "DECIMAL":
-            return "decimal"
-        case _ if logical in ("DATE", "TIME"):
-            return str(logical).lower()
-        case _ if logical == "TIMESTAMP":
-            return "UTC timestamp" if leaf.logical_type and leaf.logical_type.is_adjusted_to_utc else "local timestamp"
-        case PhysicalType.INT32:
+        case _ if logical and name in ("DECIMAL", "TIME", "TIMESTAMP"):
+            return f"{name} {logical.scale} {logical.unit} {logical.is_adjusted_to_utc}"
+        case _ if name in ("DATE", "FLOAT16", "UUID"):
+            return str(name)
+        case PhysicalType.INT32 | PhysicalType.INT64:
             return "integer"
-        case PhysicalType.INT64:
-            return "long"
-        case PhysicalType.INT96:
-            return "UTC timestamp"
-        case _ if logical == "FLOAT16":
-            return "float"
         case PhysicalType.BYTE_ARRAY:
             return "bytes"
-        case PhysicalType.FIXED_LEN_BYTE_ARRAY:
-            return "fixed bytes"
-    return leaf.physical_type.name.lower()  # boolean, float, double
+    return leaf.physical_type.name
 
 
 def _judge_partition(node: _Test, constants: Sequence[str]) -> Verdict:

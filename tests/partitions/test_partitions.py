@@ -74,7 +74,7 @@ def lake(request: Any, tmp_path_factory: Any) -> Path:
     for number, text in enumerate(LAKES[request.param]):
         folder = root / f"k={quote(text, safe=' ')}"
         folder.mkdir()
-        pq.write_table(pa.table({"n": [number]}), folder / "part.parquet")
+        pq.write_table(pa.table({"n": [number]}), folder / f"{number}.parquet")
     return root
 
 
@@ -90,8 +90,14 @@ def sql(value: Any) -> str:
 
 
 def kept(lake: Path, where: Any) -> set[int]:
-    files = prune(lake, where, timezone="UTC").files
-    return {pq.ParquetFile(file.path).read()["n"][0].as_py() for file in files}
+    """Returns the numbers of the constants whose files are kept."""
+    return {int(Path(file.path).stem) for file in prune(lake, where, timezone="UTC").files}
+
+
+@pytest.fixture(scope="module")
+def held(lake: Path) -> dict[str, set[int]]:
+    """What is kept of the lake for each of the tests, by name."""
+    return {name: kept(lake, where) for _, where, name in asked_of_a_lake()}
 
 
 def asked_of_a_lake() -> list[tuple[str, Any, str]]:
@@ -116,32 +122,31 @@ def asked_of_a_lake() -> list[tuple[str, Any, str]]:
 
 
 @pytest.mark.parametrize("autocast", [True, False], ids=["typed", "text"])
-def test_duckdb_finds_nothing_in_what_is_pruned(lake: Path, autocast: bool) -> None:
-    held = {where: kept(lake, where) for _, where, _ in asked_of_a_lake()}
+def test_duckdb_finds_nothing_in_what_is_pruned(lake: Path, held: dict[str, set[int]], autocast: bool) -> None:
     pruned = 0
     with duckdb.connect() as connection:
         files = f"read_parquet('{lake}/*/*.parquet', hive_partitioning = true, hive_types_autocast = {autocast})"
         connection.execute(f"CREATE TABLE rows AS SELECT * FROM {files}")
         everything = {n for (n,) in connection.execute("SELECT n FROM rows").fetchall()}
-        for text, where, name in asked_of_a_lake():
+        for text, _, name in asked_of_a_lake():
             try:
                 found = {n for (n,) in connection.execute(f"SELECT n FROM rows WHERE {text}").fetchall()}
             except duckdb.Error:
                 continue
-            assert found <= held[where], name
-            pruned += held[where] < everything
+            assert found <= held[name], name
+            pruned += held[name] < everything
     assert pruned > 20
 
 
 @needs_java
 @pytest.mark.spark
-def test_spark_finds_nothing_in_what_is_pruned(lake: Path) -> None:
+def test_spark_finds_nothing_in_what_is_pruned(lake: Path, held: dict[str, set[int]]) -> None:
     from pyspark.errors import PySparkException
 
     session = spark()
     session.conf.set("spark.sql.ansi.enabled", "false")  # where a cast fails, NULL, and not no answer at all
     # Spark 4.3 answers `k <= 1e30` with the rows where k is NULL, too.
-    asked = [test for test in asked_of_a_lake() if f"{10**30}" not in test[0]][::5]
+    asked = [test for test in asked_of_a_lake() if f"{10**30}" not in test[0]][::8]
     try:
         rows = session.read.parquet(str(lake))
         asked = [test for test in asked if _is_understood(rows, test[0])]
@@ -152,8 +157,8 @@ def test_spark_finds_nothing_in_what_is_pruned(lake: Path) -> None:
         pytest.skip("Spark refuses an empty directory value")
     finally:
         session.conf.unset("spark.sql.ansi.enabled")
-    for number, (_, where, name) in enumerate(asked, 1):
-        assert {row[0] for row in answers if row[number]} <= kept(lake, where), name
+    for number, (_, _, name) in enumerate(asked, 1):
+        assert {row[0] for row in answers if row[number]} <= held[name], name
 
 
 def _is_understood(rows: Any, condition: str) -> bool:
@@ -174,7 +179,7 @@ def test_pyarrow_finds_nothing_in_what_is_pruned(lake: Path, is_text: bool) -> N
     except pa.ArrowInvalid:
         pytest.skip("pyarrow cannot infer one type for this lake")
     compare = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
-    for value in LITERALS:
+    for value in LITERALS[::2]:
         for op, method in compare.items():
             filters = [("k", {"<>": "!="}.get(op, op), value)]
             try:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from files import FIXTURES
 
 import parquet_bloom
-from files import FIXTURES
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.predicate import col
 from parquet_bloom.pruning import Pruning, prune
@@ -96,7 +96,7 @@ def test_partition_columns(tmp_path: Path) -> None:
     assert duckdb.sql("SELECT sum(part), count(day), max(city) FROM rows").fetchall() == [(0, 10, "é")]
     assert pl.scan_pyarrow_dataset(rows).select("part").collect()["part"].sum() == 0
     one = prune(tmp_path, "day = '2024-01-02'").to_dataset()
-    assert set(one.to_table()["part"].to_pylist()) == {2, -3}  # NULL is a text to some engines
+    assert set(one.to_table()["part"].to_pylist()) == {2}
 
 
 def test_a_partition_that_the_file_holds_too(tmp_path: Path) -> None:
@@ -153,6 +153,6 @@ def test_another_filesystem(tmp_path: Path) -> None:
 
 
 def test_every_type_of_the_fixtures() -> None:
-    for name in ("pyarrow/plain_types.parquet", "spark/nested.parquet", "duckdb/plain_types.parquet"):
+    for name in ("pyarrow/plain_types.parquet", "spark/plain_types.parquet", "datafusion/plain_types.parquet"):
         path = FIXTURES / name
         assert prune(path, "true").to_dataset().to_table().num_rows == pq.read_metadata(path).num_rows

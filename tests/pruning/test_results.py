@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import DAMAGED, FIXTURES, names
 
 import parquet_bloom
-from files import DAMAGED, FIXTURES, names
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, PredicateError
 from parquet_bloom.predicate import MAX_DEPTH, And, Or, col
 from parquet_bloom.pruning import prune
@@ -37,15 +37,16 @@ def test_explain(lake: Path) -> None:
     text = prune(lake, "(day = 1 OR id < 0) AND id >= 15 AND name IN ('b', 'zz')").explain()
     assert text.splitlines() == [
         "where (day = 1 OR id < 0) AND id >= 15 AND name IN ('b', 'zz')",
-        "day=1/f.parquet: skip",
+        "./empty.parquet: skip",
+        "  row group 0: skip, by statistics: it holds no rows",
+        "./none.parquet: keep",
+        "  kept whole: the file does not end in PAR1 (at byte 13)",
+        "./day=1/f.parquet: skip",
         "  row group 0: skip, by statistics: id lies below it",
         "  row group 1: skip, by statistics: it is not between the least and the greatest name",
-        "day=2/f.parquet: skip",
+        "./day=2/f.parquet: skip",
         "  row group 0: skip, by partition: partition day is 2",
         "  row group 1: skip, by partition: partition day is 2",
-        "empty.parquet: skip",
-        "none.parquet: keep",
-        "  kept whole: the file does not end in PAR1 (at byte 13)",
     ]
 
 
@@ -67,36 +68,36 @@ def test_totals_add_up(lake: Path) -> None:
     pruning = prune(lake, "name = 'aa' OR id = 26")
     totals = pruning.totals
     assert (totals.files, totals.files_kept, totals.files_kept_whole) == (4, 2, 1)
-    assert (totals.row_groups, totals.row_groups_kept) == (4, 1)
-    assert (totals.row_groups_by_statistics, totals.row_groups_by_filters) == (2, 1)
+    assert (totals.row_groups, totals.row_groups_kept) == (5, 1)
+    assert (totals.row_groups_by_statistics, totals.row_groups_by_filters) == (2, 2)
     assert totals.row_groups == totals.row_groups_kept + totals.row_groups_by_statistics + totals.row_groups_by_filters
     assert totals.rows_kept == 2
     sizes = {(g.path, g.row_group): g.stop - g.start for g in pruning.rows}
     assert totals.bytes == sum(sizes.values())
-    assert totals.bytes_kept == sizes["day=2/f.parquet", 1]
-    for group in pruning.rows:
+    assert totals.bytes_kept == sizes["./day=2/f.parquet", 1]
+    for group in pruning.rows[1:]:
         metadata = pq.read_metadata(group.path).row_group(group.row_group)
         chunks = [metadata.column(i) for i in range(metadata.num_columns)]
         assert group.start == min(c.dictionary_page_offset or c.data_page_offset for c in chunks)
         assert group.stop - group.start == sum(c.total_compressed_size for c in chunks)
         assert group.num_rows == metadata.num_rows
-    assert [file.path for file in pruning.files] == ["day=2/f.parquet", "none.parquet"]
-    assert [(g.path, g.row_group) for g in pruning.row_groups] == [("day=2/f.parquet", 1)]
+    assert [file.path for file in pruning.files] == ["./none.parquet", "./day=2/f.parquet"]
+    assert [(g.path, g.row_group) for g in pruning.row_groups] == [("./day=2/f.parquet", 1)]
 
 
 def test_as_plain_data(lake: Path) -> None:
     pruning = prune(lake, "id = 10")
     table = pruning.to_arrow()
-    assert table.num_rows == 4
-    assert table.select(["path", "row_group", "answer"]).to_pylist()[0] == {
-        "path": "day=1/f.parquet",
+    assert table.num_rows == 5
+    assert table.select(["path", "row_group", "answer"]).to_pylist()[1] == {
+        "path": "./day=1/f.parquet",
         "row_group": 0,
         "answer": "MIGHT_MATCH",
     }
     assert set(table["answer"].to_pylist()) == {"MIGHT_MATCH", "CANNOT_MATCH"}
     for record in (*pruning.to_dicts(), pruning.totals.to_dict(), *(file.to_dict() for file in pruning.all_files)):
         assert json.loads(json.dumps(record)) == record
-    assert pruning.all_files[0].to_dict()["row_groups"][0]["reason"]
+    assert pruning.all_files[2].to_dict()["row_groups"][0]["reason"]
 
 
 def test_nothing_at_all(lake: Path) -> None:
@@ -146,7 +147,9 @@ def test_the_deepest_condition(lake: Path) -> None:
 
 
 @pytest.mark.parametrize("name", names(DAMAGED))
-@pytest.mark.parametrize("where", ["id = 1", "id = 123456789", "id > 10 AND id IS NOT NULL", "name = 'x' OR id IN (1, 2)"])
+@pytest.mark.parametrize(
+    "where", ["id = 1", "id = 123456789", "id > 10 AND id IS NOT NULL", "name = 'x' OR id IN (1, 2)"]
+)
 def test_damage_is_kept_and_never_raised(name: str, where: str) -> None:
     try:
         pruning = prune(FIXTURES / name, where)
