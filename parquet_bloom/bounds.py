@@ -119,6 +119,21 @@ def _never_in_doubt(leaf: LeafColumn) -> bool:
     return logical.name == "INTEGER" and logical.is_signed
 
 
+def collation_problem(footer: Footer, leaf: LeafColumn) -> str | None:
+    """Return why a text column's bytes do not say which texts are equal, or None.
+
+    Spark 4 notes collations in the schema that it leaves in the footer; 'a' = 'A' under some of them.
+    """
+    if leaf.physical_type is not PhysicalType.BYTE_ARRAY:
+        return None
+    if "collated" not in footer.memo:
+        footer.memo["collated"] = _COLLATIONS in footer.raw
+    return "Spark compares text in this file by a collation" if footer.memo["collated"] else None
+
+
+_COLLATIONS = b'"__COLLATIONS"'
+
+
 @lru_cache(maxsize=256)
 def _damaged_writer(created_by: str, *, is_decimal: bool) -> str | None:
     """Return why a writer's binary statistics are not to be trusted (PARQUET-251, PARQUET-1655), or None."""

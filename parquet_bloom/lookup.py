@@ -15,7 +15,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.bounds import Bounds, BoundsReader
+from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
 from parquet_bloom.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
 from parquet_bloom.footer import Footer, Plan, together, with_tail
@@ -178,7 +178,7 @@ def _search_row_group(
     keys, reader = search.bound(leaf)
     if footer.metadata.row_groups[row_group].num_rows == 0:
         return []
-    if problem := footer.chunk_problem(row_group, leaf):
+    if problem := footer.chunk_problem(row_group, leaf) or collation_problem(footer, leaf):
         return [_Hit(row_group, None, problem)]
     known = reader.read(footer, row_group)
     if known.is_all_null:

@@ -22,7 +22,7 @@ from itertools import chain, count, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parquet_bloom.bounds import Bounds, BoundsReader
+from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
 from parquet_bloom.cache import SHARED, Cache, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
@@ -318,7 +318,7 @@ def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
 
 
 def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> _Facts:
-    if problem := footer.chunk_problem(row_group, reader.leaf):
+    if problem := footer.chunk_problem(row_group, reader.leaf) or collation_problem(footer, reader.leaf):
         return _Facts(problem, Bounds(0, None), None, None)
     location = None
     try:

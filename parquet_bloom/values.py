@@ -603,6 +603,8 @@ def _timestamp(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Ite
         return
     for instant in _instants(literal, zone):
         yield from _in_units(leaf, instant)
+    if not literal.utc and _unit(leaf) == 1:
+        yield from _in_units(leaf, literal.nanoseconds)  # beside nanoseconds DuckDB takes a wall clock for UTC
 
 
 def _is_adjusted(leaf: LeafColumn) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from files import footer_bytes, opened, with_footer
 from parquet_bloom.bounds import BoundsReader
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.lookup import lookup
 from parquet_bloom.predicate import col
 from parquet_bloom.pruning import RowGroupVerdict, prune
 
@@ -336,6 +338,26 @@ def test_8_the_chunk_has_another_type_than_the_schema(tmp_path: Path) -> None:
     craft(path, pa.array([1, 2]), lambda m: setattr(chunk(m), "path_in_schema", ["d"]))
     assert verdict(path, C == 5).is_kept
     assert verdict(path, C.is_null()).is_kept
+
+
+def test_text_with_a_collation_proves_nothing(tmp_path: Path) -> None:
+    def collated(metadata: Any) -> None:
+        fields = [
+            {"name": "c", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"c": "spark.UTF8_LCASE"}}}
+        ]
+        value = json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
+        metadata.key_value_metadata = [ttypes.KeyValue("org.apache.spark.sql.parquet.row.metadata", value)]
+
+    path = tmp_path / "f.parquet"
+    craft(path, pa.array(["Ab"]), bloom_filter_options={"c": {"ndv": 10}})
+    assert not verdict(path, C == "aB").is_kept
+    assert lookup(path, "c", ["aB"]).to_arrow()["row_group"].to_pylist() == [None]
+    craft(path, pa.array(["Ab"]), collated, bloom_filter_options={"c": {"ndv": 10}})
+    for where in (C == "aB", C.isin(["aB"]), C < "A", C != "Ab"):
+        assert "collation" in verdict(path, where).reason
+    assert lookup(path, "c", ["aB"]).to_arrow()["row_group"].to_pylist() == [0]
+    craft(path, pa.array([1, 2]), collated)
+    assert not verdict(path, C == 5).is_kept
 
 
 def test_reasons_are_told(tmp_path: Path) -> None:

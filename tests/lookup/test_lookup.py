@@ -17,6 +17,7 @@ import pytest
 from files import DAMAGED, FIXTURES, names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pruning.test_properties import EXAMPLES
 from pruning.worlds import KINDS, Column, Oracle, World, write
 
 import parquet_bloom
@@ -27,7 +28,7 @@ from parquet_bloom.lookup import lookup
 from parquet_bloom.predicate import Comparison
 from parquet_bloom.storage import RequestLog
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(deadline=None, max_examples=2 * EXAMPLES, suppress_health_check=list(HealthCheck))
 
 
 LOOKED_UP = [kind for kind in KINDS if kind != "bool"]

@@ -19,7 +19,7 @@ from parquet_bloom.predicate import Comparison, In, IsNull, Predicate
 from parquet_bloom.pruning import prune
 
 ASKABLE = (bool, int, float, Decimal, str, bytes, date, datetime, time)
-VALUES = 4
+VALUES = 3
 """How many values of each column are asked for."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pruning.worlds import KINDS, Oracle, World, conditions, sql_text, worlds, write
+from pruning.worlds import KINDS, Column, Oracle, World, conditions, sql_text, worlds, write
 
 import parquet_bloom
 from parquet_bloom.errors import LiteralError
@@ -128,6 +129,13 @@ def test_no_row_is_lost_in_a_time_zone(tmp_path: Path, zone: str | None, data: A
             result = prune(path, condition, timezone=zone)
             if truth is not None:
                 check(result, path, truth)
+
+
+def test_a_wall_clock_beside_nanoseconds_with_a_zone(tmp_path: Path) -> None:
+    path, wall = tmp_path / "f.parquet", datetime(2024, 1, 1)
+    world = World((Column("c0", "timestamp ns UTC", "plain"),), ((wall.replace(tzinfo=UTC),),), 1)
+    by_us(world, path)
+    check_world(world, [Comparison("=", ("c0",), wall)], path, zone="Europe/Berlin")
 
 
 @quick

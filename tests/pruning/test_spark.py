@@ -41,7 +41,7 @@ def asked_of(kind: str, quoted: bool, rng: random.Random) -> list[str]:
     # Spark 4.3 answers with rows that are NULL, too, when an integer is compared with a decimal beyond its range.
     texts = [text for text in texts if "int" not in kind or not any(far in text for far in FAR)]
     asked = []
-    for text in rng.sample(texts, min(len(texts), 40)):
+    for text in rng.sample(texts, min(len(texts), 25)):
         for op in rng.sample(OPS, 3):
             negated, op = ("NOT ", op[4:]) if op.startswith("NOT ") and op != "NOT IN" else ("", op)
             wanted = f"({text}, {rng.choice(texts)})" if op.endswith("IN") else text
