@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         PredicateError,
         UnsupportedError,
     )
-    from parquet_bloom.lookup import lookup
+    from parquet_bloom.lookups import lookup
     from parquet_bloom.predicate import col
     from parquet_bloom.pruning import prune
     from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH, inspect, probe
@@ -51,7 +51,7 @@ _HOMES = {
     "demo": "demonstration",
     "drop": "writer",
     "inspect": "reader",
-    "lookup": "lookup",
+    "lookup": "lookups",
     "probe": "reader",
     "prune": "pruning",
     "verify": "verification",

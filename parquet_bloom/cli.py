@@ -22,7 +22,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from parquet_bloom.lookup import Lookup
+    from parquet_bloom.lookups import Lookup
     from parquet_bloom.parallel import Progress
     from parquet_bloom.pruning import Pruning
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe

@@ -1,4 +1,4 @@
-"""Which files and row groups can hold matching rows: `prune` judges a condition, `lookup` (lookup.py) many keys.
+"""Which files and row groups can hold matching rows: `prune` judges a condition, `lookup` (lookups.py) many keys.
 
 One evaluator weighs types, partitions, statistics and filters together. A part of a condition is judged
 

@@ -39,7 +39,7 @@ ORDER = [
     "parallel",
     "reader",
     "pruning",
-    "lookup",
+    "lookups",
     "writer",
     "verification",
     "demonstration",

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from files import footer_bytes, opened, with_footer
 
+from parquet_bloom import lookup
 from parquet_bloom.bounds import BoundsReader
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.lookup import lookup
 from parquet_bloom.predicate import col
 from parquet_bloom.pruning import RowGroupVerdict, prune
 

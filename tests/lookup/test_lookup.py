@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tracemalloc
 import uuid
 from datetime import UTC, datetime
@@ -21,10 +22,10 @@ from pruning.test_properties import EXAMPLES
 from pruning.worlds import KINDS, Column, Oracle, World, write
 
 import parquet_bloom
+from parquet_bloom import lookup
 from parquet_bloom.cache import Cache
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, ParquetBloomError
 from parquet_bloom.keys import read_keys
-from parquet_bloom.lookup import lookup
 from parquet_bloom.predicate import Comparison
 from parquet_bloom.storage import RequestLog
 
@@ -195,7 +196,7 @@ def test_a_file_that_vanishes_keeps_every_key(lake: Path) -> None:
         return sources
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.lookup.find", vanishing)
+        patch.setattr(sys.modules[lookup.__module__], "find", vanishing)
         rows = found(".", "id", [5], cache=Cache(0))
     assert rows == [(5, "0.parquet", 0), (5, "1.parquet", None)]
 
