@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
@@ -21,9 +22,6 @@ WHOLE_FILTER_BYTES = 4 * 1024
 
 WITNESS_BYTES = 64 * 1024
 """How much is read in search of one set bit, when the blocks that were asked for are all zero."""
-
-
-_NO_BITS = bytes(BLOCK_BYTES)
 
 
 class Answer(NamedTuple):
@@ -43,12 +41,13 @@ def ask(questions: Sequence[Question], *, end: int, seen: set[int]) -> Plan[list
     An empty bitset is a problem, for the caller asks only where there are values; some writers leave one behind. `seen`
     has the offsets of headers that were read, and found to be in order, in this very file; it grows.
     """
-    answers, others = yield from _ask_blocks(questions, seen)
+    answers = yield from _ask_blocks(questions, seen)
+    others = [index for index, answer in enumerate(answers) if answer is None]
     if others:
         plans = (_ask_more(location, hashes, end) for location, hashes in (questions[i] for i in others))
         for index, answer in zip(others, (yield from together(plans)), strict=True):
             answers[index] = answer
-    return [answers[index] for index in range(len(questions))]
+    return answers  # type: ignore[return-value]
 
 
 def check(bloom: SplitBlockBloomFilter, hashes: Sequence[int]) -> Answer:
@@ -69,39 +68,35 @@ def _layout(length: int | None) -> tuple[int, bytes] | None:
     return None
 
 
-def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[tuple[dict[int, Answer], list[int]]]:
-    """Plan to answer from headers and blocks alone; the second list has the questions that this did not answer."""
+def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer | None]]:
+    """Plan to answer from headers and blocks alone; None for the questions that this did not answer."""
     wanted: list[ByteRange] = []
     open_questions: list[tuple[int, int, bytes | None, Sequence[int]]] = []
-    others: list[int] = []
     for index, (location, hashes) in enumerate(questions):
         layout = _layout(location.length)
         if layout is None or layout[0] <= WHOLE_FILTER_BYTES or layout[0] <= 4 * BLOCK_BYTES * len(hashes):
-            others.append(index)
             continue
         num_bytes, header = layout
-        start, num_blocks = location.offset + len(header), num_bytes // BLOCK_BYTES
         offset = location.offset
-        if offset not in seen:
+        start, num_blocks = offset + len(header), num_bytes // BLOCK_BYTES
+        expected = None if offset in seen else header
+        if expected:
             wanted.append(ByteRange(offset, start))
         for hash_ in hashes:
             at = start + BLOCK_BYTES * block_index(hash_, num_blocks)
             wanted.append(ByteRange(at, at + BLOCK_BYTES))
-        open_questions.append((index, offset, None if offset in seen else header, hashes))
-    answers: dict[int, Answer] = {}
+        open_questions.append((index, offset, expected, hashes))
+    answers: list[Answer | None] = [None] * len(questions)
     parts = iter((yield wanted) if wanted else [])
     for index, offset, expected, hashes in open_questions:
-        stored = None if expected is None else next(parts)
-        blocks = [next(parts) for _ in hashes]
+        is_header = expected is None or next(parts) == expected
+        blocks = list(islice(parts, len(hashes)))
         # Another form of header, and damage, show when it is read whole; and blocks without a single bit look
         # like a filter that was never filled.
-        is_whole = stored == expected and sum(map(len, blocks)) == BLOCK_BYTES * len(blocks)
-        if is_whole and blocks.count(_NO_BITS) < len(blocks):
+        if is_header and all(len(block) == BLOCK_BYTES for block in blocks) and any(map(any, blocks)):
             seen.add(offset)
             answers[index] = Answer(tuple(map(block_contains, blocks, hashes)))
-        else:
-            others.append(index)
-    return answers, others
+    return answers
 
 
 def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:

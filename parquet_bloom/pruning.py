@@ -799,11 +799,23 @@ def _judge(bound: _Bound, row_group: _RowGroup) -> Verdict:
 
 
 def _record(source: Source, row_group: _RowGroup, verdict: Verdict) -> RowGroupVerdict:
-    footer, number = row_group.footer, row_group.number
-    extents = footer.memo.get("extents")
-    if extents is None:
-        extents = footer.memo["extents"] = [(group.num_rows, *_extent(group)) for group in footer.metadata.row_groups]
-    return RowGroupVerdict(source.name, number, _NAMES[verdict.rank], verdict.reason, verdict.by, *extents[number])
+    """Return the verdict as a record; the last one is used again, for most keys are ruled out in the same words."""
+    memo, number = row_group.footer.memo, row_group.number
+    key = "record", number
+    last: tuple[str, Verdict, RowGroupVerdict] | None = memo.get(key)
+    if last is None or last[1] != verdict or last[0] != source.name:
+        group = row_group.footer.metadata.row_groups[number]
+        record = RowGroupVerdict(
+            source.name,
+            number,
+            _NAMES[verdict.rank],
+            verdict.reason,
+            verdict.by,
+            group.num_rows,
+            *(last[2].start, last[2].stop) if last else _extent(group),
+        )
+        last = memo[key] = source.name, verdict, record
+    return last[2]
 
 
 _NAMES = {rank: rank.name for rank in Rank}

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from parquet_bloom import engines
+from parquet_bloom.bounds import collation_problem
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -205,7 +206,7 @@ def usable(footer: Footer, leaf: LeafColumn) -> str | None:
         return reason
     if leaf.physical_type is PhysicalType.INT96 and not _writes_microseconds(footer):
         return "INT96 values have several forms, and this writer is not known to use one"
-    return None
+    return collation_problem(footer, leaf)
 
 
 def _writes_microseconds(footer: Footer) -> bool:
