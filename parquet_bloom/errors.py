@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class ParquetBloomError(Exception):
-    """Root of every error that this library raises on purpose."""
+    """Root of every error that this library raises on purpose. All of them can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 class CorruptFileError(ParquetBloomError, ValueError):
@@ -67,3 +71,11 @@ class ConcurrentChangeError(ParquetBloomError, OSError):
 def _some(names: list[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _restored(kind: type[ParquetBloomError], args: tuple[Any, ...], state: dict[str, Any]) -> ParquetBloomError:
+    """Return an error as it was, without composing its message anew."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -24,7 +24,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
 from parquet_bloom.cache import SHARED, Cache, footer_of
-from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+)
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
@@ -347,16 +353,46 @@ def _is_outside(known: Bounds, interval: Interval | str) -> bool:
 # ---- binding -----------------------------------------------------------------------------
 
 
-class _Binder:
-    """Binds a condition to one file after the other, and remembers what files made of its columns and literals."""
+@dataclass(slots=True)
+class Findings:
+    """What files made of a condition, by the numbers of its tests, which are the same in every file."""
 
-    def __init__(self, predicate: Predicate, timezone: str | None, *, case_sensitive: bool) -> None:
+    bound: set[int] = field(default_factory=set)
+    kinds: dict[int, set[str]] = field(default_factory=dict)
+    errors: dict[int, ParquetBloomError] = field(default_factory=dict)
+
+    @property
+    def disputed(self) -> frozenset[int]:
+        """The tests of columns about whose type files disagree, so that what was judged about them must not count.
+
+        An engine compares such a column in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even
+        read one file in another's type, and round.
+        """
+        return frozenset(number for number, kinds in self.kinds.items() if len(kinds) > 1)
+
+    def merge(self, other: Findings) -> None:
+        """Take in what other files made of the same condition."""
+        self.bound |= other.bound
+        for number, kinds in other.kinds.items():
+            self.kinds.setdefault(number, set()).update(kinds)
+        self.errors = other.errors | self.errors
+
+    def raise_unless_bound(self) -> None:
+        """Raise the first error of a part of the condition that no file at all could make sense of."""
+        for number, error in sorted(self.errors.items()):
+            if number not in self.bound:
+                raise error
+
+
+class _Binder:
+    """Binds a condition to one file after the other, and remembers in `findings` what files made of it."""
+
+    def __init__(
+        self, predicate: Predicate, timezone: str | None, *, case_sensitive: bool, disputed: frozenset[int]
+    ) -> None:
         self._predicate, self._timezone, self._case_sensitive = predicate, timezone, case_sensitive
-        # By the number of a test, which is the same in every file:
-        self._errors: dict[int, Exception] = {}
-        self._bound: set[int] = set()
-        self._kinds: dict[int, set[str]] = {}
-        self._disputed: set[int] = set()
+        self._disputed = disputed
+        self.findings = Findings()
         self._of_file: dict[Any, tuple[Any, _Bound]] = {}
         self._of_leaf: dict[tuple[int, LeafColumn], _Bound] = {}
 
@@ -370,24 +406,6 @@ class _Binder:
             bound = self._bind(self._predicate, footer.leaves, partitions, count())
             self._of_file[key] = footer.leaves, bound  # holding the leaves keeps their id from being another's
         return self._of_file[key][1]
-
-    def raise_unless_bound(self) -> None:
-        """Raise the first error of a part of the condition that no file at all could make sense of."""
-        for number, error in self._errors.items():
-            if number not in self._bound:
-                raise error
-
-    def find_disputes(self) -> bool:
-        """Return whether files disagree about a column's type, so that what was judged about it must not count.
-
-        An engine compares it in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even read one
-        file in another's type, and round.
-        """
-        disputed = {number for number, kinds in self._kinds.items() if len(kinds) > 1}
-        is_new = not disputed <= self._disputed
-        self._disputed |= disputed
-        self._of_file.clear()
-        return is_new
 
     def _bind(
         self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions, numbers: Iterator[int]
@@ -426,15 +444,15 @@ class _Binder:
             try:
                 self._of_leaf[number, leaf] = self._column_test(number, leaf, node)
             except LiteralError as error:
-                self._errors.setdefault(number, error)
+                self.findings.errors.setdefault(number, error)
                 return _Fixed(Verdict(MIGHT, str(error)))
         self._accept(number, node, _kind(leaf))
         return self._of_leaf[number, leaf]
 
     def _accept(self, number: int, node: _Test, kind: str) -> None:
-        self._bound.add(number)
+        self.findings.bound.add(number)
         if not isinstance(node, IsNull):
-            self._kinds.setdefault(number, set()).add(kind)
+            self.findings.kinds.setdefault(number, set()).add(kind)
 
     def _is_same(self, path: ColumnPath, asked: ColumnPath) -> bool:
         if self._case_sensitive:
@@ -446,13 +464,13 @@ class _Binder:
     ) -> Verdict:
         name = format_path(path)
         if found:
-            self._bound.add(number)
+            self.findings.bound.add(number)
             return Verdict(MIGHT, f"{name} names {len(found)} columns")
         if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
-            self._bound.add(number)
+            self.findings.bound.add(number)
             return Verdict(MIGHT, f"{name} is a group of columns")
         names = [leaf.name for leaf in columns]
-        self._errors.setdefault(number, ColumnNotFoundError(name, names))
+        self.findings.errors.setdefault(number, ColumnNotFoundError(name, names))
         return Verdict(MIGHT, f"the file has no column {name}")
 
     def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> _Bound:
@@ -724,46 +742,58 @@ def prune(
     """
     predicate = to_predicate(where)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    binder = _Binder(normalized(predicate), timezone, case_sensitive=case_sensitive)
-    reading = _Reader(SHARED if cache is None else cache, limits, strict, log)
-    files = reading.judge(sources, binder, progress)
-    if binder.find_disputes():  # known only now that every footer was seen
-        files = reading.judge(sources, binder, None)
-    reading.keep_changed(sources, files)
+    judge = Judge(predicate, timezone, case_sensitive, SHARED if cache is None else cache, limits, strict, log)
+    files, findings = judge.judge(sources, progress)
+    if findings.disputed:  # known only now that every footer was seen
+        files, _ = judge.judge(sources, None, findings.disputed)
     if any(file.kept_whole is None for file in files):
-        binder.raise_unless_bound()
+        findings.raise_unless_bound()
     return Pruning(str(predicate), tuple(files), tuple(sources))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads and judges files in the way that the call asks for."""
+class Judge:
+    """Reads and judges files in the way that a call asks for."""
 
-    cache: Cache
-    limits: Limits
-    strict: bool
-    log: RequestLog | None
+    predicate: Predicate
+    timezone: str | None = None
+    case_sensitive: bool = True
+    cache: Cache = SHARED
+    limits: Limits = DEFAULT_LIMITS
+    strict: bool = False
+    log: RequestLog | None = None
 
-    def judge(self, sources: list[Source], binder: _Binder, progress: Progress | None) -> list[FileVerdict]:
+    def judge(
+        self, sources: list[Source], progress: Progress | None = None, disputed: frozenset[int] = frozenset()
+    ) -> tuple[list[FileVerdict], Findings]:
+        """Return the verdict on each file, and what they made of the condition.
+
+        The verdicts hold only if no test is `disputed` among all the files, these and others, but those that were
+        named.
+        """
+        binder = _Binder(
+            normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
+        )
         files = []
         plans = ((source, _judge_file(source, binder, self.cache)) for source in sources)
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if isinstance(outcome, Exception):
-                files.append(self.kept_whole(source, outcome))
+                files.append(self._kept_whole(source, outcome))
             else:
                 files.append(FileVerdict(source.name, source.size, outcome))
             if progress:
                 progress(len(files), len(sources))
-        return files
+        self._keep_changed(sources, files)
+        return files, binder.findings
 
-    def keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
+    def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
         changed = changes(s for s, file in zip(sources, files, strict=True) if file.kept_whole is None)
         for index, source in enumerate(sources if changed else ()):
             if source in changed:
-                files[index] = self.kept_whole(source, changed[source])
+                files[index] = self._kept_whole(source, changed[source])
 
-    def kept_whole(self, source: Source, error: Exception) -> FileVerdict:
+    def _kept_whole(self, source: Source, error: Exception) -> FileVerdict:
         if self.strict:
             raise error
         return FileVerdict(source.name, source.size, kept_whole=describe_error(error))

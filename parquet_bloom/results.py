@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from typing import TYPE_CHECKING, Any
+import types
+import typing
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_R = TypeVar("_R", bound="Record")
 
 SCHEMA_VERSION = 1
 """Of the dictionaries; a field that changes its meaning or goes raises it, a new field does not."""
@@ -49,4 +54,59 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    return value
+
+
+# ---- records as rows ---------------------------------------------------------------------
+
+
+@functools.cache
+def arrow_schema(record: type[Record]) -> pa.Schema:
+    """Return the schema of a class of records as rows: numbers in 64 bits, tuples as lists, records as structs."""
+    import pyarrow as pa
+
+    return pa.schema(_arrow_fields(record))
+
+
+def _arrow_fields(record: type) -> list[pa.Field]:
+    import pyarrow as pa
+
+    hints = typing.get_type_hints(record)
+    return [pa.field(field.name, _arrow_type(hints[field.name])) for field in dataclasses.fields(record)]
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    import pyarrow as pa
+
+    if isinstance(hint, types.UnionType):  # with None
+        (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        return pa.list_(_arrow_type(typing.get_args(hint)[0]))
+    if dataclasses.is_dataclass(hint):
+        return pa.struct(_arrow_fields(typing.cast(type, hint)))
+    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[hint]
+
+
+def to_row(record: Record) -> dict[str, Any]:
+    """Return a record's fields as a row of `arrow_schema`."""
+    row = record.to_dict()
+    del row["schema_version"]
+    return row
+
+
+def from_row(record: type[_R], row: dict[str, Any]) -> _R:
+    """Return the record that `to_row` made a row of; NaN and infinities have become None there."""
+    hints = typing.get_type_hints(record)
+    return record(**{name: _restored(hints[name], row[name]) for name in hints if name in row})
+
+
+def _restored(hint: Any, value: Any) -> Any:
+    if isinstance(hint, types.UnionType):
+        (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
+    if value is None:
+        return None
+    if typing.get_origin(hint) is tuple:
+        return tuple(_restored(typing.get_args(hint)[0], item) for item in value)
+    if dataclasses.is_dataclass(hint):
+        return from_row(typing.cast("type[Record]", hint), value)
     return value

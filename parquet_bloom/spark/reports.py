@@ -1,0 +1,187 @@
+"""`inspect`, `verify` and `prune` on executors: the local verbs, over more files than one driver should read."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import ColumnNotFoundError
+from parquet_bloom.parallel import Progress
+from parquet_bloom.predicate import Predicate
+from parquet_bloom.pruning import FileVerdict, Findings, Judge
+from parquet_bloom.reader import FileInfo
+from parquet_bloom.reader import inspect as inspect_here
+from parquet_bloom.results import Record, arrow_schema, to_row
+from parquet_bloom.spark.conditions import understood
+from parquet_bloom.spark.session import Settings
+from parquet_bloom.spark.tasks import run, sources_of
+from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.verification import VerifiedFile
+from parquet_bloom.verification import verify as verify_here
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_NOTE = "_note"
+"""A column that a task fills in its first row, with what it has to say of all its files."""
+
+
+def inspect(
+    spark: SparkSession,
+    paths: Any,
+    columns: Sequence[str] | str | None = None,
+    *,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return a row for each file, as `parquet_bloom.inspect` describes it, with its `filters`.
+
+    `paths` may be a DataFrame with a column `path`. The job is done when this returns, and its rows stay on the
+    executors until `unpersist()`. Columns: path, size, created_by, num_rows, num_row_groups, num_column_chunks,
+    filters (an array of structs with the fields of `FilterInfo`), error. Raises `ColumnNotFoundError` for a column that
+    no file has.
+    """
+    call = partial(_inspected, columns=columns, storage_options=storage_options)
+    return _report(spark, sources_of(paths, storage_options), call, FileInfo, "reading filters", progress)
+
+
+def _inspected(paths: list[str], columns: Any, storage_options: StorageOptions) -> tuple[FileInfo, ...]:
+    return inspect_here(paths, columns, storage_options=storage_options).files
+
+
+def verify(
+    spark: SparkSession,
+    paths: Any,
+    columns: Sequence[str] | str | None = None,
+    *,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return a row for each file with the verdicts on its `filters`, as `parquet_bloom.verify` gives them.
+
+    The job is done when this returns, and its rows stay on the executors until `unpersist()`. Columns: path,
+    created_by, filters (an array of structs with the fields of `VerifiedFilter`), error. Raises `ColumnNotFoundError`
+    for a column that no file has.
+    """
+    call = partial(_verified, columns=columns, storage_options=storage_options)
+    return _report(spark, sources_of(paths, storage_options), call, VerifiedFile, "verifying filters", progress)
+
+
+def _verified(paths: list[str], columns: Any, storage_options: StorageOptions) -> tuple[VerifiedFile, ...]:
+    return verify_here(paths, columns, jobs=1, storage_options=storage_options).files
+
+
+def _report(
+    spark: SparkSession,
+    sources: list[Source],
+    call: Callable[..., Iterable[Record]],
+    record: type[Record],
+    what: str,
+    progress: Progress | None,
+) -> DataFrame:
+    found = _noted(spark, sources, _Report(call), arrow_schema(record), what, progress)
+    notes = _notes(found)
+    if notes and all(isinstance(note, ColumnNotFoundError) for note in notes):
+        found.unpersist()
+        raise notes[0]
+    return found.drop(_NOTE)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """A task that reports on its files; its note says that they all lack a column that was asked for."""
+
+    call: Callable[..., Iterable[Record]]
+
+    def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
+        missing = None
+        try:
+            records = self.call(paths)
+        except ColumnNotFoundError as error:
+            missing, records = error, self.call(paths, columns=())
+        yield from _with_note(records, missing)
+
+
+# ---- prune -------------------------------------------------------------------------------
+
+
+def prune(
+    spark: SparkSession,
+    paths: Any,
+    where: Any,
+    *,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return a row for each file with the verdicts on its row groups, as `parquet_bloom.prune` gives them.
+
+    The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
+    rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
+    of `RowGroupVerdict`), kept_whole (why the file could not be judged). Raises what `parquet_bloom.prune` does.
+    """
+    settings = Settings.of(spark)
+    sources = sources_of(paths, storage_options)
+    predicate = understood(spark, where, lambda: spark.read.parquet(sources[0].name))
+    work = _Prune(predicate, settings.timezone, settings.case_sensitive, storage_options)
+    found, findings = _judged(spark, sources, work, progress)
+    if findings.disputed:
+        found.unpersist()
+        work = _Prune(predicate, settings.timezone, settings.case_sensitive, storage_options, findings.disputed)
+        found, _ = _judged(spark, sources, work, progress)
+    if not found.where("kept_whole is null").isEmpty():
+        findings.raise_unless_bound()
+    return found.drop(_NOTE)
+
+
+def _judged(
+    spark: SparkSession, sources: list[Source], work: _Prune, progress: Progress | None
+) -> tuple[DataFrame, Findings]:
+    found = _noted(spark, sources, work, arrow_schema(FileVerdict), "pruning", progress)
+    findings = Findings()
+    for note in _notes(found):
+        findings.merge(note)
+    return found, findings
+
+
+@dataclass(frozen=True)
+class _Prune:
+    """A task that judges its files; its note is what they made of the condition."""
+
+    predicate: Predicate
+    timezone: str
+    case_sensitive: bool
+    storage_options: StorageOptions
+    disputed: frozenset[int] = frozenset()
+
+    def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
+        judge = Judge(self.predicate, self.timezone, self.case_sensitive)
+        sources = find(paths, storage_options=self.storage_options)
+        files, findings = judge.judge(sources, disputed=self.disputed)
+        yield from _with_note(files, findings)
+
+
+# ---- rows with a note --------------------------------------------------------------------
+
+
+def _noted(
+    spark: SparkSession, sources: list[Source], work: Any, schema: pa.Schema, what: str, progress: Progress | None
+) -> DataFrame:
+    import pyarrow as pa
+
+    schema = schema.append(pa.field(_NOTE, pa.binary()))
+    return run(spark, sources, work, schema, description=f"parquet_bloom: {what}", progress=progress)
+
+
+def _with_note(records: Iterable[Record], note: object) -> Iterator[dict[str, Any]]:
+    data: bytes | None = pickle.dumps(note)
+    for record in records:
+        yield {**to_row(record), _NOTE: data}
+        data = None
+
+
+def _notes(found: DataFrame) -> list[Any]:
+    return [pickle.loads(row[0]) for row in found.where(f"{_NOTE} is not null").select(_NOTE).collect()]

@@ -1,0 +1,120 @@
+"""Work on many files, shared out among a cluster's executors: many paths a task, balanced by size, results as rows.
+
+An executor's Python calls the same verbs as the driver's would, on its share of the paths. So it needs parquet_bloom
+installed, and reaches the files through fsspec.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.parallel import Progress
+from parquet_bloom.spark.session import EXECUTORS_NEED, cores, job
+from parquet_bloom.storage import PathLike, Source, StorageOptions, find
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Work = Callable[[list[str]], Iterable[dict[str, Any]]]
+"""What a task does with its paths: rows of the schema that it was announced with."""
+
+TASKS_PER_CORE = 2
+"""More tasks would balance better; a task with Python in it costs some 30 ms."""
+
+COST_OF_A_FILE = 4 * 1024 * 1024
+"""What opening a file costs, in bytes that could be read meanwhile: as `spark.sql.files.openCostInBytes` has it."""
+
+_ROWS_AT_ONCE = 1000
+
+
+def paths_of(paths: Any) -> PathLike | list[PathLike]:
+    """Return paths as the verbs take them, those of a DataFrame (its column `path`, or its only one) as a list."""
+    if not hasattr(paths, "sparkSession"):
+        return paths if isinstance(paths, str) or hasattr(paths, "__fspath__") else list(paths)
+    column = "path" if "path" in paths.columns or len(paths.columns) > 1 else paths.columns[0]
+    return [row[0] for row in paths.select(column).collect()]
+
+
+def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
+    """Return the files that `paths` name, which may be a DataFrame."""
+    return find(paths_of(paths), storage_options=storage_options)
+
+
+def balanced(weights: Sequence[int], num_tasks: int) -> list[list[int]]:
+    """Return the indexes of `weights` in at most `num_tasks` shares of about the same sum, each in order.
+
+    >>> balanced([5, 1, 1, 1, 1, 1], 2)
+    [[0], [1, 2, 3, 4, 5]]
+    """
+    shares: list[list[int]] = [[] for _ in range(min(num_tasks, len(weights)))]
+    heap = [(0, number) for number in range(len(shares))]
+    for index in sorted(range(len(weights)), key=lambda i: -weights[i]):
+        load, number = heap[0]
+        heapq.heapreplace(heap, (load + weights[index], number))
+        shares[number].append(index)
+    return [sorted(share) for share in shares]
+
+
+def shared_out(sources: Sequence[Source], num_tasks: int) -> list[list[str]]:
+    """Return the sources' names in shares: local ones as absolute paths, for the executors' folders are others."""
+    names = [source.path if source.is_local else source.name for source in sources]
+    shares = balanced([source.size + COST_OF_A_FILE for source in sources], num_tasks)
+    return [[names[index] for index in share] for share in shares]
+
+
+def frame(spark: SparkSession, shares: Sequence[list[str]], work: Work, schema: pa.Schema) -> DataFrame:
+    """Return the rows of each share's work, a task for each, run whenever the frame is."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    rows = spark.createDataFrame(list(enumerate(shares)), "task int, paths array<string>")
+    spread = rows.repartitionByRange(max(1, len(shares)), "task")  # a number given by the user is kept as it is
+    return spread.select("paths").mapInArrow(_Task(work, schema), from_arrow_schema(schema))
+
+
+def run(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    work: Work,
+    schema: pa.Schema,
+    *,
+    description: str,
+    num_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return the rows of work on all sources, done when this returns; they stay on the executors until `unpersist`."""
+    shares = shared_out(sources, num_tasks or TASKS_PER_CORE * cores(spark))
+    found = frame(spark, shares, work, schema).persist()
+    with job(spark, description, progress), readable_errors():
+        found.count()
+    return found
+
+
+class readable_errors:
+    """A block in which Spark's many lines become our sentence, where the executors lack what they need."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and "No module named 'parquet_bloom" in str(error):
+            raise UnsupportedError(EXECUTORS_NEED) from error
+
+
+class _Task:
+    """A task's rows as Arrow batches; what `mapInArrow` calls."""
+
+    def __init__(self, work: Work, schema: pa.Schema) -> None:
+        self._work, self._schema = work, schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for paths in batch.column(0).to_pylist():
+                rows = iter(self._work(paths))
+                while some := list(islice(rows, _ROWS_AT_ONCE)):
+                    yield pa.RecordBatch.from_pylist(some, schema=self._schema)
