@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import types
 import typing
@@ -60,8 +59,7 @@ def _plain(value: Any) -> Any:
 # ---- records as rows ---------------------------------------------------------------------
 
 
-@functools.cache
-def arrow_schema(record: type[Record]) -> pa.Schema:
+def arrow_schema(record: type) -> pa.Schema:
     """Return the schema of a class of records as rows: numbers in 64 bits, tuples as lists, records as structs."""
     import pyarrow as pa
 

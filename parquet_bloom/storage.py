@@ -136,6 +136,54 @@ def find(
     return list(found.values())
 
 
+def find_flat(paths: Iterable[str], *, storage_options: StorageOptions = None) -> list[Source] | None:
+    """Return every visible file of the given files and directories, whatever its name, sorted by path.
+
+    None where there is more to it: folders below, summary files, globs, or a path that names nothing.
+    """
+    found: dict[tuple[int, str], Source] = {}
+    for path in paths:
+        fs, inner = _resolve(path, None, storage_options)
+        sources = _flat_local(fs, inner) if _is_local(fs) else _flat_remote(fs, inner, path)
+        if not sources:
+            return None
+        found.update({(id(fs), source.path): source for source in sources})
+    return sorted(found.values(), key=lambda source: source.path.encode("utf-16-be", "surrogatepass"))
+
+
+def _flat_local(fs: Any, path: str) -> list[Source] | None:
+    if not os.path.isdir(path):
+        return _expand_local(fs, path, None, path) if os.path.isfile(path) else None
+    sources = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith(_SUMMARIES) or (entry.is_dir() and not _is_hidden(entry.name)):
+                return None
+            if not _is_hidden(entry.name):
+                sources.append(_stat_source(fs, entry.path, entry.path, entry.stat(), entry.name))
+    return sources
+
+
+def _flat_remote(fs: Any, path: str, asked: str) -> list[Source] | None:
+    fs.invalidate_cache(path)
+    try:
+        listed = fs.ls(path, detail=True)
+    except FileNotFoundError:
+        return None
+    sources = []
+    for info in listed:
+        name = info["name"].rstrip("/").rpartition("/")[2]
+        if name.startswith(_SUMMARIES) or (info["type"] == "directory" and not _is_hidden(name)):
+            return None
+        is_marker = info["name"].rstrip("/") == path.rstrip("/") and len(listed) > 1
+        if not _is_hidden(name) and not is_marker:
+            sources.append(_remote_source(fs, info, path, asked))
+    return sources
+
+
+_SUMMARIES = ("_metadata", "_common_metadata")
+
+
 def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]]:
     """Return what listings tell of remote files of which many are in one directory: one request instead of many.
 

@@ -43,6 +43,7 @@ ORDER = [
     "writer",
     "verification",
     "demonstration",
+    "spark",
     "cli",
 ]
 
@@ -50,7 +51,7 @@ DOORS = {
     "fsspec": {"storage", "object_store"},
     "s3fs": set(),
     "pyarrow.parquet": {"columns", "demonstration", "keys"},  # decodes pages, writes its sample, reads a file of keys
-    "pyspark": set(),
+    "pyspark": {"spark"},
     "thrift": {"format"},
     "xxhash": {"values"},
     "click": {"cli"},

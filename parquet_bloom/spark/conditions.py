@@ -15,6 +15,7 @@ from parquet_bloom.spark.session import is_connect, setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 LOG = logging.getLogger("parquet_bloom.spark")
 
@@ -86,14 +87,17 @@ def _text_of(column: Any, frame: DataFrame) -> str | None:
         return None
 
 
-def trusted(spark: SparkSession, predicate: Predicate, frame: DataFrame) -> Predicate:
+def trusted(spark: SparkSession, predicate: Predicate, schema: StructType) -> Predicate:
     """Return the condition without its tests of columns that this session reads in a way of its own.
 
-    Those are dates and timestamps under settings that make others of them, and names that are no column of the frame.
+    Those are dates and timestamps under settings that make others of them, and names that are no column of the schema.
     """
     odd = [key for key, plain in _PLAIN_TIMES.items() if setting(spark, key, plain[0]) not in plain]
     case_sensitive = setting(spark, "spark.sql.caseSensitive") == "true"
-    types = {name if case_sensitive else name.casefold(): kind for name, kind in frame.dtypes}
+    types = {
+        name if case_sensitive else name.casefold(): kind
+        for name, kind in ((field.name, field.dataType.simpleString()) for field in schema)
+    }
 
     def check(test: Predicate, path: tuple[str, ...]) -> Predicate:
         kind = types.get(path[0] if case_sensitive else path[0].casefold())

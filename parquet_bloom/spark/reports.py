@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from parquet_bloom.reader import inspect as inspect_here
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import understood
 from parquet_bloom.spark.session import Settings
-from parquet_bloom.spark.tasks import run, sources_of
+from parquet_bloom.spark.tasks import GONE, present, run, sources_of
 from parquet_bloom.storage import Source, StorageOptions, find
 from parquet_bloom.verification import VerifiedFile
 from parquet_bloom.verification import verify as verify_here
@@ -49,8 +49,10 @@ def inspect(
     return _report(spark, sources_of(paths, storage_options), call, FileInfo, "reading filters", progress)
 
 
-def _inspected(paths: list[str], columns: Any, storage_options: StorageOptions) -> tuple[FileInfo, ...]:
-    return inspect_here(paths, columns, storage_options=storage_options).files
+def _inspected(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[FileInfo]:
+    there, gone = present(paths, storage_options)
+    found = inspect_here(there, columns, storage_options=storage_options).files
+    return [*found, *(FileInfo(path, 0, error=GONE) for path in gone)]
 
 
 def verify(
@@ -71,39 +73,50 @@ def verify(
     return _report(spark, sources_of(paths, storage_options), call, VerifiedFile, "verifying filters", progress)
 
 
-def _verified(paths: list[str], columns: Any, storage_options: StorageOptions) -> tuple[VerifiedFile, ...]:
-    return verify_here(paths, columns, jobs=1, storage_options=storage_options).files
+def _verified(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[VerifiedFile]:
+    there, gone = present(paths, storage_options)
+    found = verify_here(there, columns, jobs=1, storage_options=storage_options).files
+    return [*found, *(VerifiedFile(path, error=GONE) for path in gone)]
 
 
 def _report(
     spark: SparkSession,
     sources: list[Source],
-    call: Callable[..., Iterable[Record]],
-    record: type[Record],
+    call: Callable[..., Sequence[FileInfo | VerifiedFile]],
+    record: type[FileInfo] | type[VerifiedFile],
     what: str,
     progress: Progress | None,
 ) -> DataFrame:
     found = _noted(spark, sources, _Report(call), arrow_schema(record), what, progress)
     notes = _notes(found)
-    if notes and all(isinstance(note, ColumnNotFoundError) for note in notes):
+    missing = [note for note in notes if isinstance(note, ColumnNotFoundError)]
+    if missing and True not in notes:
         found.unpersist()
-        raise notes[0]
+        raise missing[0]
     return found.drop(_NOTE)
 
 
 @dataclass(frozen=True)
 class _Report:
-    """A task that reports on its files; its note says that they all lack a column that was asked for."""
+    """A task that reports on its files; its note: whether one has the columns, or the error if none has."""
 
-    call: Callable[..., Iterable[Record]]
+    call: Callable[..., Sequence[FileInfo | VerifiedFile]]
 
     def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
-        missing = None
+        note: object
         try:
             records = self.call(paths)
+            note = any(record.error is None for record in records)
         except ColumnNotFoundError as error:
-            missing, records = error, self.call(paths, columns=())
-        yield from _with_note(records, missing)
+            note, records = error, [_lacking(record, error) for record in self.call(paths, columns=())]
+        yield from _with_note(records, note)
+
+
+def _lacking(record: FileInfo | VerifiedFile, error: ColumnNotFoundError) -> FileInfo | VerifiedFile:
+    """Return what the local verbs say of a file that lacks the columns while others have them."""
+    if isinstance(record, FileInfo) or record.error is not None:
+        return record
+    return replace(record, error=f"the file has no leaf column {error.name!r}")
 
 
 # ---- prune -------------------------------------------------------------------------------
@@ -159,9 +172,9 @@ class _Prune:
 
     def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
         judge = Judge(self.predicate, self.timezone, self.case_sensitive)
-        sources = find(paths, storage_options=self.storage_options)
-        files, findings = judge.judge(sources, disputed=self.disputed)
-        yield from _with_note(files, findings)
+        there, gone = present(paths, self.storage_options)
+        files, findings = judge.judge(find(there, storage_options=self.storage_options), disputed=self.disputed)
+        yield from _with_note([*files, *(FileVerdict(path, 0, kept_whole=GONE) for path in gone)], findings)
 
 
 # ---- rows with a note --------------------------------------------------------------------

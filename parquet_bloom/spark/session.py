@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.parallel import Progress
@@ -22,12 +26,21 @@ JAVA_NEEDED = (
     "brew install openjdk@17) or set JAVA_HOME"
 )
 PYSPARK_NEEDED = "this needs PySpark: pip install 'parquet-bloom[spark]'"
-EXECUTORS_NEED = "the executors' Python has no parquet_bloom of this version: install it there, or set PYSPARK_PYTHON to one that has it"
+EXECUTORS_NEED = (
+    "install this version of parquet_bloom for the executors' Python too, or set PYSPARK_PYTHON to one that has it"
+)
+
+_T = TypeVar("_T")
 
 _POLL_SECONDS = 0.2
 
+_END_SECONDS = 15.0
+"""How long cancelled tasks may take to end: Spark kills their Python two seconds after it was told."""
 
-def start(master: str | None = None, *, name: str = "parquet-bloom") -> SparkSession:
+
+def start(
+    master: str | None = None, *, name: str = "parquet-bloom", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """Return the running session, or a new one on `master` (default: what `spark-submit` says, else `local[*]`).
 
     Raises `UnsupportedError`, with what to install, where there is no PySpark or no Java.
@@ -37,19 +50,69 @@ def start(master: str | None = None, *, name: str = "parquet-bloom") -> SparkSes
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedError(PYSPARK_NEEDED) from error
-    builder = SparkSession.builder.appName(name)
+    builder = SparkSession.builder.appName(name).config(map=dict(settings or {}))
     if master is not None:
         builder = builder.master(master)
-    elif "SPARK_ENV_LOADED" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    elif "SPARK_ENV_LOADED" not in os.environ and not _has_gateway():
         builder = builder.master("local[*]")
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers' is whatever `python3` is
+    if not _has_gateway() and not _has_java():  # seen here, or Spark's scripts would complain first
+        raise UnsupportedError(JAVA_NEEDED)
     try:
         return builder.getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise UnsupportedError(JAVA_NEEDED) from error
         raise
+
+
+def _has_gateway() -> bool:
+    """Return whether `spark-submit` started this process and its JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
+
+
+def _active() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()
+
+
+@contextlib.contextmanager
+def running(master: str | None = None) -> Iterator[SparkSession]:
+    """Have a session: the running one, or else a new one that logs errors only and is stopped at the end."""
+    if (active := _active()) is not None:
+        yield active
+        return
+    spark = start(master, settings={"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextlib.contextmanager
+def changed(spark: SparkSession, key: str, value: str | None) -> Iterator[None]:
+    """Have a setting of the session at another value meanwhile; at its own for None."""
+    if value is None:
+        yield
+        return
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -88,7 +151,7 @@ def cores(spark: SparkSession) -> int:
 
 @contextlib.contextmanager
 def job(spark: SparkSession, description: str, progress: Progress | None = None) -> Iterator[None]:
-    """Run what is in the block as jobs with a description in Spark's UI; leaving it by an error cancels them.
+    """Run what is in the block as jobs with a description in Spark's UI; an error ends them, tasks and all.
 
     `progress` is told of finished tasks.
     """
@@ -105,10 +168,48 @@ def job(spark: SparkSession, description: str, progress: Progress | None = None)
             yield
     except BaseException:
         context.cancelJobGroup(group)
+        _await_end(context, group)
         raise
     finally:
         for key, value in before.items():
-            context.setLocalProperty(key, value)
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes it away
+
+
+def interruptibly(spark: SparkSession, call: Callable[[], _T]) -> _T:
+    """Return what `call` does, on a thread of its own: an interrupt ends the wait for it, not a word with the JVM.
+
+    The thread's connection to the JVM would otherwise be left with an answer under way, and could cancel nothing.
+    """
+    if is_connect(spark):
+        return call()
+    context = spark.sparkContext._jsc.sc()
+    properties = context.getLocalProperties().clone()  # the job's group and description, and the user's
+
+    def with_properties() -> _T:
+        context.setLocalProperties(properties)
+        return call()
+
+    pool = ThreadPoolExecutor(1)
+    try:
+        future = pool.submit(with_properties)
+        while not future.done():
+            wait([future], timeout=0.5)  # a signal just before the wait is seen only after it
+        return future.result()
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _stages(context: Any, group: str) -> list[Any]:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(number) for found in jobs if found for number in found.stageIds]
+    return [stage for stage in stages if stage]
+
+
+def _await_end(context: Any, group: str) -> None:
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline and any(stage.numActiveTasks for stage in _stages(context, group)):
+        time.sleep(_POLL_SECONDS)
 
 
 @contextlib.contextmanager
@@ -119,13 +220,10 @@ def _told(context: Any, group: str, progress: Progress | None) -> Iterator[None]
     stop = threading.Event()
 
     def poll() -> None:
-        tracker = context.statusTracker()
         while not stop.wait(_POLL_SECONDS):
-            jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
-            stages = [tracker.getStageInfo(number) for found in jobs if found for number in found.stageIds]
-            total = sum(stage.numTasks for stage in stages if stage)
-            if total:
-                progress(sum(stage.numCompletedTasks for stage in stages if stage), total)
+            stages = _stages(context, group)
+            if total := sum(stage.numTasks for stage in stages):
+                progress(sum(stage.numCompletedTasks for stage in stages), total)
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()

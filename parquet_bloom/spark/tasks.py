@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.parallel import Progress
-from parquet_bloom.spark.session import EXECUTORS_NEED, cores, job
+from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
 from parquet_bloom.storage import PathLike, Source, StorageOptions, find
 
 if TYPE_CHECKING:
@@ -43,6 +43,26 @@ def paths_of(paths: Any) -> PathLike | list[PathLike]:
 def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
     """Return the files that `paths` name, which may be a DataFrame."""
     return find(paths_of(paths), storage_options=storage_options)
+
+
+GONE = "the file was there when the call began, and is not any more"
+
+
+def present(paths: list[str], storage_options: StorageOptions) -> tuple[list[str], list[str]]:
+    """Return which of the files are there, and which are gone since the driver listed them."""
+    try:
+        find(paths, storage_options=storage_options)
+    except FileNotFoundError:
+        pass
+    else:
+        return paths, []
+    gone = []
+    for path in paths:
+        try:
+            find(path, storage_options=storage_options)
+        except FileNotFoundError:
+            gone.append(path)
+    return [path for path in paths if path not in gone], gone
 
 
 def balanced(weights: Sequence[int], num_tasks: int) -> list[list[int]]:
@@ -90,7 +110,7 @@ def run(
     shares = shared_out(sources, num_tasks or TASKS_PER_CORE * cores(spark))
     found = frame(spark, shares, work, schema).persist()
     with job(spark, description, progress), readable_errors():
-        found.count()
+        interruptibly(spark, found.count)
     return found
 
 
@@ -113,8 +133,9 @@ class _Task:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
+        at_once = getattr(self._work, "rows_at_once", _ROWS_AT_ONCE)  # fewer, if they are large
         for batch in batches:
             for paths in batch.column(0).to_pylist():
                 rows = iter(self._work(paths))
-                while some := list(islice(rows, _ROWS_AT_ONCE)):
+                while some := list(islice(rows, at_once)):
                     yield pa.RecordBatch.from_pylist(some, schema=self._schema)

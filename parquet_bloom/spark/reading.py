@@ -1,0 +1,182 @@
+"""`read`: a DataFrame over only the files that can match, by Spark's own reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from parquet_bloom.errors import PredicateError
+from parquet_bloom.parallel import Progress
+from parquet_bloom.pruning import Judge, Pruning
+from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
+from parquet_bloom.spark.session import Settings, is_connect, setting
+from parquet_bloom.spark.tasks import paths_of
+from parquet_bloom.storage import Source, StorageOptions, find, find_flat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def read(
+    spark: SparkSession,
+    paths: Any,
+    where: Any,
+    columns: Sequence[Any] | str | None = None,
+    *,
+    row_groups: bool = False,
+    options: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return `spark.read.parquet(paths).where(where)`, made to read only the files that can match.
+
+    `where` is text or a Column, and Spark applies it again: the answer is Spark's own. What our parser cannot use, and
+    what this session's settings make doubtful, keeps every file. The schema is that of the whole set, and is there
+    with no file kept, too. What is left out was proved by the files as they were when this was called. `options` are
+    those of `spark.read`; `storage_options` are fsspec's, for the driver's own reading.
+
+    With `row_groups`, a classic session reads exactly the row groups that can match, also of types whose filters Spark
+    does not use; where that cannot be done it logs why, and reads the files.
+    """
+    if not isinstance(where, str) and not is_column(where):
+        raise PredicateError(f"a condition for Spark is text or a Column, not {type(where).__name__}")
+    settings = Settings.of(spark)
+    lake = lake_of(spark, paths, options=options, storage_options=storage_options)
+    predicate = understood(spark, where, lake.one_file, strict=False)
+    judge = Judge(trusted(spark, predicate, lake.schema), settings.timezone, settings.case_sensitive)
+    files, findings = judge.judge(lake.sources, progress)
+    if findings.disputed:
+        files, _ = judge.judge(lake.sources, None, findings.disputed)
+    pruning = Pruning(str(predicate), tuple(files), tuple(lake.sources))
+    kept = [source for source, file in zip(lake.sources, files, strict=True) if file.is_kept]
+    LOG.info("reading %d of %d files", len(kept), len(files))
+    frame = lake.files(kept)
+    if row_groups and kept:
+        from parquet_bloom.spark.row_groups import Unavailable, scan
+
+        try:
+            frame = scan(frame, pruning)
+        except Unavailable as why:
+            LOG.warning("reading whole files: %s", why)
+    frame = frame.where(where)
+    return frame if columns is None else frame.select(*([columns] if isinstance(columns, str) else columns))
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What `spark.read.parquet(paths)` would read: its schema, and its files in the order of their paths."""
+
+    spark: SparkSession
+    paths: tuple[str, ...]
+    schema: StructType
+    sources: list[Source]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def files(self, kept: Sequence[Source]) -> DataFrame:
+        """Return a DataFrame over some of the files, with the schema and the partition columns of all."""
+        return self._read(kept) if kept else self.one_file().where("false")
+
+    def one_file(self) -> DataFrame:
+        """Return a DataFrame over one of the files, with the schema of all."""
+        return self._read(self.sources[:1])
+
+    def _read(self, sources: Sequence[Source]) -> DataFrame:
+        reader = self.spark.read.options(**self.options).schema(self.schema)
+        # Spark refuses partitions below several folders, so the base of one file is that of all.
+        if (base := self._base(sources[0])) is not None:
+            reader = reader.option("basePath", base)
+        frame = reader.parquet(*map(_escaped, map(_path, sources)))
+        if frame.columns == self.schema.names:
+            return frame
+        return frame.select(*map(_quoted, self.schema.names))  # a partition column that the files hold, too, moves
+
+    def _base(self, source: Source) -> str | None:
+        """Return below which folder a file's `name=value` folders are partitions, or None if there are none."""
+        root, parts = _parts(_path(source))
+        if "basePath" in self.options or not any("=" in part for part in parts[:-1]):
+            return None
+        for given in self.paths:
+            _, asked = _parts(given)
+            # A glob stands for several folders, each of as many parts as it has.
+            is_below = all(a == b or _is_glob(a) for a, b in zip(asked, parts, strict=False))
+            if is_below and any("=" in part for part in parts[len(asked) : -1]):
+                return root + "/".join(parts[: len(asked)])
+        return None
+
+
+def lake_of(
+    spark: SparkSession, paths: Any, *, options: Mapping[str, Any] | None = None, storage_options: StorageOptions = None
+) -> Lake:
+    """Return what Spark would read: from our own listing where all is plain, else from Spark's."""
+    listed = paths_of(paths)
+    given = tuple(map(_given, [listed] if not isinstance(listed, list) else listed))
+    options = dict(options or {})
+    if not options and setting(spark, "spark.sql.parquet.mergeSchema", "false") == "false":
+        flat = find_flat(given, storage_options=storage_options)
+        if flat and not any(source.path.endswith("._COPYING_") for source in flat):
+            return Lake(spark, given, _schema_of(spark, flat[0]), flat)
+    whole = spark.read.options(**options).parquet(*given)
+    names = sorted(map(_decoded, whole.inputFiles()))
+    return Lake(spark, given, whole.schema, find(names, storage_options=storage_options) if names else [], options)
+
+
+_SCHEMAS: dict[Any, StructType] = {}
+_MOST_SCHEMAS = 64
+
+
+def _schema_of(spark: SparkSession, source: Source) -> StructType:
+    """Return the schema that Spark infers from a file; the same file under the same settings has the same."""
+    key = None
+    if source.identity is not None and not is_connect(spark):
+        key = source.identity, str(spark._jsparkSession.conf().getAll())
+    if key is None or key not in _SCHEMAS:
+        schema = spark.read.parquet(_escaped(_path(source))).schema
+        if key is None:
+            return schema
+        if len(_SCHEMAS) >= _MOST_SCHEMAS:
+            _SCHEMAS.clear()
+        _SCHEMAS[key] = schema
+    return _SCHEMAS[key]
+
+
+def _given(path: Any) -> str:
+    text: str = os.fspath(path)
+    if text.startswith("file:"):
+        return urlsplit(text).path
+    return text if "://" in text else os.path.abspath(text)
+
+
+def _path(source: Source) -> str:
+    """Return what Spark calls a file."""
+    return source.path if source.is_local else source.name
+
+
+def _decoded(uri: str) -> str:
+    """Return the path that a URI of Spark's stands for."""
+    return unquote(urlsplit(uri).path) if uri.startswith("file:") else unquote(uri)
+
+
+def _escaped(path: str) -> str:
+    """Return a path that Spark takes for itself, not for a glob."""
+    return "".join(f"\\{char}" if char in _GLOBBED else char for char in path)
+
+
+def _quoted(name: str) -> str:
+    return "`{}`".format(name.replace("`", "``"))
+
+
+def _parts(path: str) -> tuple[str, list[str]]:
+    """Return the root of a path, and the names on the way down from it."""
+    scheme, separator, below = path.rpartition("://")
+    return f"{scheme}://" if separator else "/", [part for part in below.split("/") if part]
+
+
+def _is_glob(text: str) -> bool:
+    return any(char in _GLOBBED for char in text)
+
+
+_GLOBBED = "{}[]*?\\"
