@@ -321,6 +321,7 @@ struct SlimColumnChunk {
 struct SlimRowGroup {
   1: required list<SlimColumnChunk> columns
   3: required i64 num_rows
+  6: optional i64 total_compressed_size
 }
 
 struct SlimFileMetaData {

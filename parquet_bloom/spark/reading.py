@@ -12,8 +12,8 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.parallel import Progress
 from parquet_bloom.pruning import Judge, Pruning
 from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
-from parquet_bloom.spark.session import Settings, is_connect, setting
-from parquet_bloom.spark.tasks import paths_of
+from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
+from parquet_bloom.spark.tasks import TASKS_PER_CORE, paths_of
 from parquet_bloom.storage import Source, StorageOptions, find, find_flat
 
 if TYPE_CHECKING:
@@ -54,16 +54,16 @@ def read(
     pruning = Pruning(str(predicate), tuple(files), tuple(lake.sources))
     kept = [source for source, file in zip(lake.sources, files, strict=True) if file.is_kept]
     LOG.info("reading %d of %d files", len(kept), len(files))
-    frame = lake.files(kept)
+    names = [columns] if isinstance(columns, str) else columns
     if row_groups and kept:
         from parquet_bloom.spark.row_groups import Unavailable, scan
 
         try:
-            frame = scan(frame, pruning)
+            return scan(lake.files(kept), pruning, where=where, columns=names)
         except Unavailable as why:
             LOG.warning("reading whole files: %s", why)
-    frame = frame.where(where)
-    return frame if columns is None else frame.select(*([columns] if isinstance(columns, str) else columns))
+    frame = lake.files(kept).where(where)
+    return frame if names is None else frame.select(*names)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,10 @@ class Lake:
         # Spark refuses partitions below several folders, so the base of one file is that of all.
         if (base := self._base(sources[0])) is not None:
             reader = reader.option("basePath", base)
-        frame = reader.parquet(*map(_escaped, map(_path, sources)))
+        # Of more paths than it lists by itself Spark makes as many tasks, unless it is told how many to make.
+        at_once = str(TASKS_PER_CORE * cores(self.spark)) if len(sources) > _LISTED_BY_DRIVER else None
+        with changed(self.spark, "spark.sql.sources.parallelPartitionDiscovery.parallelism", at_once):
+            frame = reader.parquet(*map(_escaped, map(_path, sources)))
         if frame.columns == self.schema.names:
             return frame
         return frame.select(*map(_quoted, self.schema.names))  # a partition column that the files hold, too, moves
@@ -123,6 +126,8 @@ def lake_of(
     names = sorted(map(_decoded, whole.inputFiles()))
     return Lake(spark, given, whole.schema, find(names, storage_options=storage_options) if names else [], options)
 
+
+_LISTED_BY_DRIVER = 32
 
 _SCHEMAS: dict[Any, StructType] = {}
 _MOST_SCHEMAS = 64

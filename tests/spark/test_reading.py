@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import needs_java, spark
+from engines import needs_java, spark, spark_rows_scanned
 from pruning.test_properties import by_pyarrow
 from pruning.test_spark import SPARK_TYPES, _answers, _is_understood, asked_of
 from pruning.worlds import KINDS, Column, World
@@ -123,6 +123,24 @@ def test_only_what_can_match_is_read(lake: Path, session: Any) -> None:
     assert num_files(same(session, lake, "id IN ('b3', 'a7') AND n > 4")) == 1
     assert num_files(same(session, lake, "id = 'b3' OR n = 11", ["n"])) == 2
     assert num_files(same(session, lake, "upper(id) = 'B3' OR n = 11")) == 10
+
+
+def test_only_row_groups_that_can_match_are_read(tmp_path: Path, session: Any, caplog: Any) -> None:
+    from pyspark.sql import functions
+
+    moments = [datetime(2024, 1, 1, hour) for hour in range(24)]
+    for number in range(3):
+        columns = {"w": pa.array(moments[number::3], pa.timestamp("us")), "n": [number] * 8}
+        write(tmp_path / "t" / f"{number}.parquet", **columns)
+    where = "w = TIMESTAMP_NTZ '2024-01-01 07:00:00'"  # of whose filters Spark makes no use
+    for condition in (where, functions.expr(where)):
+        frame = read(session, tmp_path / "t", condition, ["n", "w"], row_groups=True)
+        assert spark_rows_scanned(frame)[0] == [(1, moments[7])]
+        assert rows(frame.union(frame)) == rows(frame) * 2
+    assert not caplog.records
+    with settings(spark__sql__sources__useV1SourceList=""):
+        assert read(session, tmp_path / "t", where, "n", row_groups=True).collect() == [(1,)]
+    assert "reading whole files" in caplog.text
 
 
 def test_nothing_kept_has_the_schema(lake: Path, session: Any) -> None:

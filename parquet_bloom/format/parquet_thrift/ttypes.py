@@ -4096,18 +4096,21 @@ class SlimRowGroup(object):
     Attributes:
      - columns
      - num_rows
+     - total_compressed_size
 
     """
 
     __slots__ = (
         'columns',
         'num_rows',
+        'total_compressed_size',
     )
 
 
-    def __init__(self, columns=None, num_rows=None,):
+    def __init__(self, columns=None, num_rows=None, total_compressed_size=None,):
         self.columns = columns
         self.num_rows = num_rows
+        self.total_compressed_size = total_compressed_size
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4134,6 +4137,11 @@ class SlimRowGroup(object):
                     self.num_rows = iprot.readI64()
                 else:
                     iprot.skip(ftype)
+            elif fid == 6:
+                if ftype == TType.I64:
+                    self.total_compressed_size = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4154,6 +4162,10 @@ class SlimRowGroup(object):
         if self.num_rows is not None:
             oprot.writeFieldBegin('num_rows', TType.I64, 3)
             oprot.writeI64(self.num_rows)
+            oprot.writeFieldEnd()
+        if self.total_compressed_size is not None:
+            oprot.writeFieldBegin('total_compressed_size', TType.I64, 6)
+            oprot.writeI64(self.total_compressed_size)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -5448,6 +5460,9 @@ SlimRowGroup.thrift_spec = (
     (1, TType.LIST, 'columns', (TType.STRUCT, [SlimColumnChunk, None], False), None, ),  # 1
     None,  # 2
     (3, TType.I64, 'num_rows', None, None, ),  # 3
+    None,  # 4
+    None,  # 5
+    (6, TType.I64, 'total_compressed_size', None, None, ),  # 6
 )
 all_structs.append(SlimFileMetaData)
 SlimFileMetaData.thrift_spec = (
