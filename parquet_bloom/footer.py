@@ -195,7 +195,7 @@ def parse_footer(file_size: int, raw: bytes) -> Footer:
     metadata, _ = decode(ttypes.SlimFileMetaData, raw)
     if metadata.row_groups is None or metadata.num_rows is None or metadata.num_rows < 0:
         raise CorruptFileError("the footer lacks its row groups or a valid row count")
-    leaves = _interned(leaf_columns(metadata.schema))
+    leaves = interned(leaf_columns(metadata.schema))
     for number, row_group in enumerate(metadata.row_groups):
         if row_group.columns is None or len(row_group.columns) != len(leaves):
             raise CorruptFileError(
@@ -210,7 +210,7 @@ _MOST_SCHEMAS, _MOST_LEAVES = 32, 1000
 _SCHEMAS: dict[tuple[LeafColumn, ...], tuple[LeafColumn, ...]] = {}
 
 
-def _interned(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
+def interned(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
     """Return the same tuple for the same schema: most files of a directory share one, and it is a key of memos."""
     if len(leaves) > _MOST_LEAVES:
         return leaves

@@ -291,6 +291,22 @@ def _lock(fd: int, path: Path) -> None:
         raise BlockingIOError  # its writer renamed it between our open and our lock
 
 
+def create(target: Path, data: bytes) -> None:
+    """Write a new file that appears whole and for good; raises `FileExistsError` where there is one."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.parquet-bloom.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+        os.link(temporary, target)  # which, unlike renaming, replaces nothing
+    finally:
+        os.close(fd)
+        _unlink(temporary)
+    _sync_directory(target.parent)
+
+
 def _unlink(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()

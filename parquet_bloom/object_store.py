@@ -99,6 +99,19 @@ def fetch(fs: Any, asked: list[tuple[str, int, int, str]], *, in_flight: int) ->
     return list(sync(fs.loop, all_of_them))
 
 
+def create(fs: Any, path: str, data: bytes) -> None:
+    """Put a new object; raises `FileExistsError` where there is one, also if it came while this was sent."""
+    bucket, key, _ = fs.split_path(path)
+    try:
+        with _os_errors():
+            fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+    except OSError as error:
+        if _is_refusal(error):
+            raise FileExistsError(path) from error
+        raise
+    fs.invalidate_cache(path)
+
+
 class S3Rewrite:
     """The rewrite of an S3 object: its first `keep` bytes, then what is appended; see `storage.Rewrite`."""
 

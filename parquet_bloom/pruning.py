@@ -32,6 +32,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
+from parquet_bloom.indexes.bloom_index import BloomIndex, IndexedFile, index_of
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.partitions import Partitions, might_hold, partitions_of
@@ -105,15 +106,22 @@ class _RowGroup:
     open: dict[int, list[int]] = field(default_factory=dict)  # by test: the hashes that only its filter can rule out
     answers: dict[int, Answer] = field(default_factory=dict)  # by the test that asked
 
+    @property
+    def num_rows(self) -> int:
+        return int(self.footer.metadata.row_groups[self.number].num_rows)
+
+    def facts(self, reader: BoundsReader) -> _Facts:
+        return _facts(self.footer, reader)[self.number]
+
 
 class _Bound:
     """A condition whose columns and literals have become those of one file."""
 
-    def judge(self, row_group: _RowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         """Return the verdict on a row group, as far as it is known."""
         raise AssertionError
 
-    def asking(self, row_group: _RowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
         """Yield the tests whose filters would decide, where the verdict is ASK."""
         yield from ()
 
@@ -124,7 +132,7 @@ class _Fixed(_Bound):
 
     verdict: Verdict
 
-    def judge(self, row_group: _RowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         return self.verdict
 
 
@@ -135,10 +143,10 @@ class _Combined(_Bound):
     parts: tuple[_Bound, ...]
     choose: Callable[..., Verdict]
 
-    def judge(self, row_group: _RowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         return self.choose((part.judge(row_group) for part in self.parts), key=lambda verdict: verdict.rank)
 
-    def asking(self, row_group: _RowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
         for part in self.parts:
             if part.judge(row_group).rank is ASK:
                 yield from part.asking(row_group)
@@ -199,13 +207,14 @@ class _NullTest(_Bound):
     is_negated: bool
     reader: BoundsReader
 
-    def judge(self, row_group: _RowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         leaf, name = self.leaf, self.leaf.name
-        if problem := row_group.footer.chunk_problem(row_group.number, leaf):
-            return Verdict(MIGHT, problem)
+        facts = row_group.facts(self.reader)
+        if facts.problem:
+            return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated:
             return Verdict(MIGHT, f"{name} is repeated, so its null count says nothing of rows")
-        known = self.reader.read(row_group.footer, row_group.number)
+        known = facts.known
         if self.is_negated:
             if known.is_all_null:
                 return Verdict(CANNOT, f"{name} holds nothing but nulls", STATISTICS)
@@ -231,19 +240,19 @@ class _ColumnTest(_Bound):
     if_found: Verdict  # by the filter
     if_absent: Verdict
 
-    def asking(self, row_group: _RowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
         yield self
 
     def question(self, row_group: _RowGroup) -> Question:
         """Return the filter, and the hashes of the literals that statistics leave open."""
-        location = _facts(row_group.footer, self.reader)[row_group.number].location
+        location = row_group.facts(self.reader).location
         assert location is not None  # ASK says so
         return location, row_group.open[self.number]
 
-    def judge(self, row_group: _RowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         if answer := row_group.answers.get(self.number):
             return self._judge_answer(answer)
-        leaf, facts = self.leaf, _facts(row_group.footer, self.reader)[row_group.number]
+        leaf, facts = self.leaf, row_group.facts(self.reader)
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated and (self.op != "=" or self.is_negated):
@@ -257,7 +266,7 @@ class _ColumnTest(_Bound):
             return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
-    def _judge_equality(self, facts: _Facts, row_group: _RowGroup) -> Verdict:
+    def _judge_equality(self, facts: _Facts, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
         if not self.literals.may_equal:
             return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
         hashes = self.literals.within(facts.known)
@@ -336,6 +345,41 @@ def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter
     return _Facts(None, reader.read(footer, row_group), location, no_filter)
 
 
+_UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
+
+
+@dataclass(slots=True)
+class _IndexedRowGroup:
+    """A whole data file as if it were one row group, of which only the index's filters are known."""
+
+    file: IndexedFile
+    open: dict[int, list[int]] = field(default_factory=dict)
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+    def facts(self, reader: BoundsReader) -> _Facts:
+        is_indexed = reader.leaf.index in self.file.filters
+        return _INDEXED if is_indexed else _NOT_INDEXED
+
+
+_INDEXED = _Facts(None, _UNKNOWN, None, None)
+_NOT_INDEXED = _Facts("the index does not have the column", _UNKNOWN, None, None)
+
+
+def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
+    """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
+    last: tuple[str, Verdict, FileVerdict] | None = file.memo.get("verdict")
+    if last is None or last[:2] != (source.name, verdict):
+        reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
+        groups = tuple(
+            RowGroupVerdict(
+                source.name, number, CANNOT.name, reason, verdict.by, group.num_rows, group.start, group.stop
+            )
+            for number, group in enumerate(file.row_groups)
+        )
+        last = file.memo["verdict"] = source.name, verdict, FileVerdict(source.name, source.size, groups)
+    return last[2]
+
+
 def _hull(intervals: Sequence[Interval | str]) -> Interval | str:
     for interval in intervals:
         if isinstance(interval, str):
@@ -396,15 +440,15 @@ class _Binder:
         self._of_file: dict[Any, tuple[Any, _Bound]] = {}
         self._of_leaf: dict[tuple[int, LeafColumn], _Bound] = {}
 
-    def bind(self, footer: Footer, partitions: Partitions) -> _Bound:
+    def bind(self, leaves: tuple[LeafColumn, ...], partitions: Partitions) -> _Bound:
         """Return the condition with a file's columns."""
-        key = id(footer.leaves), partitions  # the same schema has the same leaves, see `parse_footer`
+        key = id(leaves), partitions  # the same schema has the same leaves, see `parse_footer`
         if key not in self._of_file:
             if len(self._of_file) > _MEMO_SIZE:
                 self._of_file.clear()
                 self._of_leaf.clear()
-            bound = self._bind(self._predicate, footer.leaves, partitions, count())
-            self._of_file[key] = footer.leaves, bound  # holding the leaves keeps their id from being another's
+            bound = self._bind(self._predicate, leaves, partitions, count())
+            self._of_file[key] = leaves, bound  # holding the leaves keeps their id from being another's
         return self._of_file[key][1]
 
     def _bind(
@@ -742,7 +786,9 @@ def prune(
     """
     predicate = to_predicate(where)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    judge = Judge(predicate, timezone, case_sensitive, SHARED if cache is None else cache, limits, strict, log)
+    cache = SHARED if cache is None else cache
+    index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index)
     files, findings = judge.judge(sources, progress)
     if findings.disputed:  # known only now that every footer was seen
         files, _ = judge.judge(sources, None, findings.disputed)
@@ -762,6 +808,7 @@ class Judge:
     limits: Limits = DEFAULT_LIMITS
     strict: bool = False
     log: RequestLog | None = None
+    index: BloomIndex | None = None
 
     def judge(
         self, sources: list[Source], progress: Progress | None = None, disputed: frozenset[int] = frozenset()
@@ -774,17 +821,45 @@ class Judge:
         binder = _Binder(
             normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
         )
-        files = []
-        plans = ((source, _judge_file(source, binder, self.cache)) for source in sources)
+        ruled_out = {} if self.index is None else self._by_index(self.index, sources, binder)
+        others = [source for source in sources if source not in ruled_out] if ruled_out else sources
+        judged = []
+        plans = ((source, _judge_file(source, binder, self.cache)) for source in others)
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if isinstance(outcome, Exception):
-                files.append(self._kept_whole(source, outcome))
+                judged.append(self._kept_whole(source, outcome))
             else:
-                files.append(FileVerdict(source.name, source.size, outcome))
+                judged.append(FileVerdict(source.name, source.size, outcome))
             if progress:
-                progress(len(files), len(sources))
-        self._keep_changed(sources, files)
-        return files, binder.findings
+                progress(len(ruled_out) + len(judged), len(sources))
+        self._keep_changed(others, judged)
+        if not ruled_out:
+            return judged, binder.findings
+        rest = iter(judged)
+        return [ruled_out.get(source) or next(rest) for source in sources], binder.findings
+
+    def _by_index(self, index: BloomIndex, sources: list[Source], binder: _Binder) -> dict[Source, FileVerdict]:
+        """Return the verdicts on the files that the index rules out, whole; nothing is asked of them."""
+        asking: list[tuple[Source, IndexedFile, _Bound, _IndexedRowGroup, _ColumnTest]] = []
+        ruled_out = {}
+        for source in sources:
+            file = index.find(source)
+            if file is None:
+                continue
+            bound, row_group = binder.bind(file.leaves, partitions_of(source.name)), _IndexedRowGroup(file)
+            verdict = bound.judge(row_group)
+            if verdict.rank is CANNOT:
+                ruled_out[source] = _ruled_out(source, file, verdict)
+            elif verdict.rank is ASK:
+                asking += ((source, file, bound, row_group, test) for test in bound.asking(row_group))
+        questions = [(file.filters[test.leaf.index], group.open[test.number]) for _, file, _, group, test in asking]
+        answers = index.ask(questions, limits=self.limits, log=self.log)
+        for (_, _, _, row_group, test), may_hold in zip(asking, answers, strict=True):
+            row_group.answers[test.number] = Answer((may_hold,))
+        for source, file, bound, row_group, _ in asking:
+            if source not in ruled_out and (verdict := bound.judge(row_group)).rank is CANNOT:
+                ruled_out[source] = _ruled_out(source, file, verdict)
+        return ruled_out
 
     def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
@@ -801,7 +876,7 @@ class Judge:
 
 def _judge_file(source: Source, binder: _Binder, cache: Cache) -> Plan[tuple[RowGroupVerdict, ...]]:
     footer = yield from footer_of(source, cache)
-    bound = binder.bind(footer, partitions_of(source.name))
+    bound = binder.bind(footer.leaves, partitions_of(source.name))
     row_groups = [_RowGroup(footer, number) for number in range(footer.num_row_groups)]
     verdicts = [_judge(bound, row_group) for row_group in row_groups]
     asking = (
@@ -823,7 +898,7 @@ def _judge_file(source: Source, binder: _Binder, cache: Cache) -> Plan[tuple[Row
 
 
 def _judge(bound: _Bound, row_group: _RowGroup) -> Verdict:
-    if row_group.footer.metadata.row_groups[row_group.number].num_rows == 0:
+    if row_group.num_rows == 0:
         return Verdict(CANNOT, "it holds no rows", STATISTICS)
     return bound.judge(row_group)
 

@@ -82,7 +82,7 @@ def _arrow_type(hint: Any) -> pa.DataType:
         return pa.list_(_arrow_type(typing.get_args(hint)[0]))
     if dataclasses.is_dataclass(hint):
         return pa.struct(_arrow_fields(typing.cast(type, hint)))
-    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[hint]
+    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), bytes: pa.binary()}[hint]
 
 
 def to_row(record: Record) -> dict[str, Any]:

@@ -45,6 +45,7 @@ import math
 import mmap
 import sys
 import threading
+from array import array
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -132,6 +133,17 @@ def block_contains(block: bytes | memoryview, hash: int) -> bool:
     if len(block) != BLOCK_BYTES:
         raise ValueError(f"a block has {BLOCK_BYTES} bytes, not {len(block)}")
     return _kernel.check(block, hash.to_bytes(8, sys.byteorder)) == b"\1"  # a block is a filter of one block
+
+
+def blocks_contain(blocks: bytes, hash: int) -> bytes:
+    """Return for each of many blocks, one after the other, 1 if all eight bits of `hash` are set in it, else 0."""
+    count = len(blocks) // BLOCK_BYTES
+    # A filter of these blocks is asked for as many hashes, of which each selects another block.
+    words = array("I", bytes(8 * count))
+    low = sys.byteorder != "little"
+    words[low::2] = array("I", [hash & 0xFFFFFFFF]) * count
+    words[not low :: 2] = array("I", [-(-(index << 32) // count) for index in range(count)])
+    return _kernel.check(blocks, words)
 
 
 # --- the header -----------------------------------------------------------------------------------------

@@ -272,17 +272,16 @@ def _expand_local(fs: Any, path: str, root: str | None, asked: str) -> list[Sour
             continue
         entered.add(real)
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        inside, seen = os.path.join(folder, ""), os.path.join(shown, folder[len(path) :].lstrip("/"), "")
         for name in sorted(files):
             if not name.endswith(".parquet") or _is_hidden(name):
                 continue
-            whole = os.path.join(folder, name)
+            whole = inside + name
             try:
                 status = os.stat(whole)
             except FileNotFoundError:  # a link that leads nowhere, or a file that has just gone
                 continue
-            relative = whole[len(below) :].lstrip("/")
-            display = os.path.join(shown, whole[len(path) :].lstrip("/"))
-            sources.append(_stat_source(fs, whole, display, status, relative))
+            sources.append(_stat_source(fs, whole, seen + name, status, whole[len(below) :].lstrip("/")))
     return sources
 
 
@@ -856,3 +855,67 @@ def is_directory(fs: Any, path: str) -> bool:
     """Return whether `path`, as users write it, is a directory (or a glob, which stands for several files)."""
     inner = path if _is_local(fs) else fs._strip_protocol(path)
     return bool(fs.isdir(inner)) or (any(c in inner for c in "*?[") and not fs.exists(inner))
+
+
+# ---- a folder of small files -------------------------------------------------------------
+
+
+class Folder:
+    """A folder of files that are written once and never changed, on any file system."""
+
+    def __init__(self, path: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> None:
+        self.fs, self.path = _resolve(path, filesystem, storage_options)
+        self.name = path
+        self._is_local = _is_local(self.fs)
+
+    def names(self) -> list[str]:
+        """Return the names of the files in it, sorted; none where there is no such folder."""
+        if self._is_local:
+            try:
+                return sorted(os.listdir(self.path))
+            except FileNotFoundError:
+                return []
+        self.fs.invalidate_cache(self.path)
+        try:
+            return sorted(name.rstrip("/").rpartition("/")[2] for name in self.fs.ls(self.path, detail=False))
+        except FileNotFoundError:
+            return []
+
+    def source(self, name: str) -> Source:
+        """Return one of its files; raises `FileNotFoundError`."""
+        path = f"{self.path.rstrip('/')}/{name}"
+        if self._is_local:
+            return _stat_source(self.fs, path, path, os.stat(path), name)
+        return _remote_source(self.fs, self.fs.info(path), self.path, self.name)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file whole, or raise `FileExistsError`, also where another writer was a moment before."""
+        path = f"{self.path.rstrip('/')}/{name}"
+        if self._is_local:
+            os.makedirs(self.path, exist_ok=True)
+            local_files.create(Path(path), data)
+        elif object_store.is_s3(self.fs):
+            object_store.create(self.fs, path, data)
+        else:
+            if self.fs.exists(path):
+                raise FileExistsError(path)
+            self.fs.pipe_file(path, data)
+
+    def age(self, name: str) -> float:
+        """Return how many seconds ago a file was written, 0 where that cannot be told."""
+        with contextlib.suppress(Exception):  # stores have errors of their own
+            changed = self.fs.modified(f"{self.path.rstrip('/')}/{name}")
+            return max(0.0, time.time() - float(_one_spelling(changed)))
+        return 0.0
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; one that is gone already is as good."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.rm_file(f"{self.path.rstrip('/')}/{name}")
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder itself where nothing is in it."""
+        if self._is_local:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.path)

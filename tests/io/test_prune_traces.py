@@ -15,7 +15,7 @@ from parquet_bloom.storage import Limits, RequestLog
 KIB, MIB = 1024, 1024 * 1024
 FILES = 1000
 PRESENT, ABSENT = 7, 42
-LISTINGS = 3
+LISTINGS = 4
 """What the path is, what is in it, and at the end whether that is still so."""
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.sbbf import SplitBlockBloomFilter, block_contains, block_index, write_header
+from parquet_bloom.sbbf import SplitBlockBloomFilter, block_contains, block_index, blocks_contain, write_header
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=60)
 MIB = 1024 * 1024
@@ -253,3 +253,11 @@ def test_inserts_from_many_threads_lose_nothing() -> None:
 
 def test_repr() -> None:
     assert repr(SplitBlockBloomFilter(MIB)) == "<SplitBlockBloomFilter of 1,048,576 bytes, 0.0% full>"
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=70), st.integers(0, 2**64 - 1))
+def test_many_blocks_answer_as_each_does(blocks: list[bytes], hash_: int) -> None:
+    bloom = SplitBlockBloomFilter(32)
+    bloom.insert_hash(hash_)
+    blocks = [*blocks, bytes(bloom.bitset), b"\xff" * 32]
+    assert list(blocks_contain(b"".join(blocks), hash_)) == [block_contains(block, hash_) for block in blocks]

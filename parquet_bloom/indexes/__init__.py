@@ -1,0 +1,1 @@
+"""Filters that are kept outside the column chunks that they speak of."""
