@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import signal
 import sys
 import textwrap
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,10 +28,14 @@ if TYPE_CHECKING:
     from parquet_bloom.parallel import Progress
     from parquet_bloom.pruning import Pruning
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
+    from parquet_bloom.results import Record
+    from parquet_bloom.storage import Source
     from parquet_bloom.verification import Verification
     from parquet_bloom.writer import Added, Dropped
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Record = TypeVar("_Record", bound="Record")
+_Verb = Callable[..., Any]
 
 MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes, as grep's: might match or clean; cannot match or findings; error."""
@@ -121,6 +127,163 @@ def _storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return options
 
 
+# ---- engines -----------------------------------------------------------------------------
+
+_LOCAL_ONLY = {
+    "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
+    "strict": "--strict stops at the first file; on Spark files have no order, so leave it out",
+}
+
+
+def _engines(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for where it runs, and as its `verb` the function that runs there."""
+
+    @functools.wraps(command)
+    def chosen(*, engine: str, master: str | None, **options: Any) -> Any:
+        if engine == "local":
+            if master is not None:
+                raise click.UsageError("--master is Spark's; say --engine spark with it")
+            return command(verb=getattr(parquet_bloom, command.__name__), **options)
+        for name, why_not in _LOCAL_ONLY.items():
+            if options.get(name):
+                raise click.UsageError(why_not)
+        return command(verb=functools.partial(_on_spark, command.__name__, master), **options)
+
+    where = click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Do the work here, or in tasks on a Spark cluster.",
+    )
+    which = click.option("--master", metavar="URL", help="Spark's. [default: what spark-submit says, else local[*]]")
+    return where(which(chosen))
+
+
+def _on_spark(
+    name: str,
+    master: str | None,
+    paths: tuple[str, ...],
+    *arguments: Any,
+    timezone: str | None = None,
+    storage_options: dict[str, Any],
+    progress: Progress | None,
+    **options: Any,
+) -> Any:
+    """Return what the local verb would, made by the verb of `parquet_bloom.spark`."""
+    import parquet_bloom.spark
+    from parquet_bloom.spark.session import changed, running
+    from parquet_bloom.storage import find
+
+    for local_only in _LOCAL_ONLY:
+        options.pop(local_only, None)
+    sources = find(paths, storage_options=storage_options)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
+        frame = getattr(parquet_bloom.spark, name)(
+            session, paths, *arguments, storage_options=storage_options, progress=progress, **options
+        )
+        return _RESULTS[name](_InOrder(frame, sources), *arguments)
+
+
+class _InOrder:
+    """Rows that came from executors, in the order and under the names of the files here."""
+
+    def __init__(self, frame: Any, sources: Iterable[Source]) -> None:
+        self._frame = frame
+        # Executors are told of local files by their whole path: their folder is another.
+        names = [(source.path if source.is_local else source.name, source.name) for source in sources]
+        self._names = dict(names)
+        self._order = {path: number for number, (path, _) in enumerate(names)}
+
+    def records(self, record: type[_Record]) -> tuple[_Record, ...]:
+        """Return the rows as the library's records."""
+        from parquet_bloom.results import from_row
+
+        rows = [row.asDict(recursive=True) for row in self._frame.collect()]
+        rows.sort(key=lambda row: self._order.get(row["path"], len(self._order)))
+        return tuple(from_row(record, self._named(row)) for row in rows)
+
+    def _named(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._named(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: self._names.get(part, part) if key in ("path", "output") else self._named(part)
+            for key, part in value.items()
+        }
+
+    def candidates(self) -> Lookup:
+        """Return the rows as the stream that `lookup` gives."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from parquet_bloom.lookups import Lookup
+
+        rows = self._frame.toArrow() if hasattr(self._frame, "toArrow") else pa.table(self._frame.toPandas())
+        paths = rows.column("path").combine_chunks().dictionary_encode()
+        known = paths.dictionary.to_pylist()
+        names = pa.array([self._names.get(path, path) for path in known], pa.string())
+        order = pa.array([self._order.get(path, len(self._order)) for path in known], pa.int64())
+        table = pa.table(
+            {
+                "key": rows.column("key"),
+                "path": names.take(paths.indices),
+                "row_group": rows.column("row_group").cast(pa.int32()),
+                "reason": rows.column("reason"),
+            }
+        )
+        keys = pa.table({"file": order.take(paths.indices), "row_group": table.column("row_group")})
+        table = table.take(pc.sort_indices(keys, [("file", "ascending"), ("row_group", "ascending")]))
+        return Lookup(iter(table.to_batches()), table.schema)
+
+
+def _inspection(rows: _InOrder, *_: Any) -> Inspection:
+    from parquet_bloom.reader import FileInfo, Inspection
+
+    return Inspection(rows.records(FileInfo))
+
+
+def _verification(rows: _InOrder, *_: Any) -> Verification:
+    from parquet_bloom.verification import Verification, VerifiedFile
+
+    return Verification(rows.records(VerifiedFile))
+
+
+def _pruning(rows: _InOrder, where: str) -> Pruning:
+    from parquet_bloom.predicate import to_predicate
+    from parquet_bloom.pruning import FileVerdict, Pruning
+
+    return Pruning(str(to_predicate(where)), rows.records(FileVerdict))
+
+
+def _added(rows: _InOrder, *_: Any) -> Added:
+    from parquet_bloom.writer import Added, FileAdded
+
+    return Added(rows.records(FileAdded))
+
+
+def _dropped(rows: _InOrder, *_: Any) -> Dropped:
+    from parquet_bloom.writer import Dropped, FileDropped
+
+    return Dropped(rows.records(FileDropped))
+
+
+def _candidates(rows: _InOrder, *_: Any) -> Lookup:
+    return rows.candidates()
+
+
+_RESULTS: dict[str, Callable[..., Any]] = {
+    "inspect": _inspection,
+    "verify": _verification,
+    "prune": _pruning,
+    "add": _added,
+    "drop": _dropped,
+    "lookup": _candidates,
+}
+
+
 # ---- commands ----------------------------------------------------------------------------
 
 
@@ -130,19 +293,19 @@ def _storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
 @_json
 @_storage
+@_engines
 def inspect(
-    paths: tuple[str, ...], columns: tuple[str, ...], each: bool, as_json: bool, storage: tuple[str, ...]
+    verb: _Verb, paths: tuple[str, ...], columns: tuple[str, ...], each: bool, as_json: bool, storage: tuple[str, ...]
 ) -> None:
     """Show every filter: size, fill, real rate, and who can use it.
 
     \b
     Example:
       parquet-bloom inspect events/ --column user_id
+      parquet-bloom inspect s3://lake/events --engine spark --master yarn --json
     """
     with _progress("reading filters") as progress:
-        found = parquet_bloom.inspect(
-            paths, columns or None, storage_options=_storage_options(storage), progress=progress
-        )
+        found = verb(paths, columns or None, storage_options=_storage_options(storage), progress=progress)
     if as_json:
         _print_json(found.files)
     else:
@@ -208,7 +371,10 @@ def probe(
 @_force
 @_json
 @_storage
-def add(paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any) -> None:
+@_engines
+def add(
+    verb: _Verb, paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any
+) -> None:
     """Give columns a filter in every row group that has none.
 
     No page is encoded again: the old bytes stay the beginning of the new file, which replaces the old one
@@ -218,11 +384,12 @@ def add(paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: t
     Examples:
       parquet-bloom add events/ --column user_id --dry-run
       parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
+      parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
     """
     if max_bytes is not None:
         options["max_bytes"] = max_bytes
     with _progress("adding filters") as progress:
-        added = parquet_bloom.add(paths, storage_options=_storage_options(storage), progress=progress, **options)
+        added = verb(paths, storage_options=_storage_options(storage), progress=progress, **options)
     if as_json:
         _print_json(added.rows)
     else:
@@ -241,8 +408,14 @@ def add(paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: t
 @_force
 @_json
 @_storage
+@_engines
 def drop(
-    paths: tuple[str, ...], columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...], **options: Any
+    verb: _Verb,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Take filters away, or cut files back with --restore.
 
@@ -252,11 +425,10 @@ def drop(
     Examples:
       parquet-bloom drop events/ --column user_id
       parquet-bloom drop events/ --restore
+      parquet-bloom drop --engine spark --master 'local[4]' events/ --restore
     """
     with _progress("dropping filters") as progress:
-        dropped = parquet_bloom.drop(
-            paths, columns or None, storage_options=_storage_options(storage), progress=progress, **options
-        )
+        dropped = verb(paths, columns or None, storage_options=_storage_options(storage), progress=progress, **options)
     if as_json:
         _print_json(dropped.rows)
     else:
@@ -270,8 +442,14 @@ def drop(
 @_jobs
 @_json
 @_storage
+@_engines
 def verify(
-    paths: tuple[str, ...], columns: tuple[str, ...], jobs: int | None, as_json: bool, storage: tuple[str, ...]
+    verb: _Verb,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    jobs: int | None,
+    as_json: bool,
+    storage: tuple[str, ...],
 ) -> None:
     """Prove from the data that no filter lacks a value.
 
@@ -280,11 +458,10 @@ def verify(
     \b
     Example:
       parquet-bloom verify events/
+      parquet-bloom verify --engine spark --master 'local[4]' events/
     """
     with _progress("verifying") as progress:
-        verified = parquet_bloom.verify(
-            paths, columns or None, jobs=jobs, storage_options=_storage_options(storage), progress=progress
-        )
+        verified = verb(paths, columns or None, jobs=jobs, storage_options=_storage_options(storage), progress=progress)
     if as_json:
         _print_json(verified.files)
     else:
@@ -301,7 +478,9 @@ def verify(
 @_complain
 @_json
 @_storage
+@_engines
 def prune(
+    verb: _Verb,
     paths: tuple[str, ...],
     where: str,
     files_only: bool,
@@ -316,11 +495,10 @@ def prune(
     Examples:
       parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
       parquet-bloom prune events/ -w "id IN (1, 2)" --files-only | xargs du -h
+      parquet-bloom prune --engine spark s3://lake/events -w "id = 'x'"
     """
     with _progress("pruning") as progress:
-        pruned = parquet_bloom.prune(
-            paths, where, storage_options=_storage_options(storage), progress=progress, **options
-        )
+        pruned = verb(paths, where, storage_options=_storage_options(storage), progress=progress, **options)
     if files_only:
         for file in pruned.files:
             click.echo(file.path)
@@ -347,7 +525,9 @@ def prune(
 @_complain
 @_json
 @_storage
+@_engines
 def lookup(
+    verb: _Verb,
     paths: tuple[str, ...],
     column: str,
     keys: str,
@@ -361,11 +541,10 @@ def lookup(
     \b
     Example:
       parquet-bloom lookup events/ --column id --keys keys.txt -o found.parquet
+      parquet-bloom lookup --engine spark s3://lake/events -c id -k keys.txt
     """
     with _progress("looking up") as progress:
-        found = parquet_bloom.lookup(
-            paths, column, keys, storage_options=_storage_options(storage), progress=progress, **options
-        )
+        found = verb(paths, column, keys, storage_options=_storage_options(storage), progress=progress, **options)
         num_candidates = found.write(output) if output is not None else _print_candidates(found, as_json)
     if output is not None and not as_json:
         _say(f"{output}: {_count(num_candidates, 'candidate')}")

@@ -38,19 +38,22 @@ ORDER = [
     "results",
     "parallel",
     "reader",
+    "indexes",
     "pruning",
     "lookups",
     "writer",
     "verification",
     "demonstration",
+    "indexing",
     "spark",
     "cli",
+    "__main__",
 ]
 
 DOORS = {
     "fsspec": {"storage", "object_store"},
     "s3fs": set(),
-    "pyarrow.parquet": {"columns", "demonstration", "keys"},  # decodes pages, writes its sample, reads a file of keys
+    "pyarrow.parquet": {"columns", "demonstration", "indexes", "keys"},  # decodes pages, writes its sample, reads a file of keys
     "pyspark": {"spark"},
     "thrift": {"format"},
     "xxhash": {"values"},

@@ -93,7 +93,7 @@ def _report(
     if missing and True not in notes:
         found.unpersist()
         raise missing[0]
-    return found.drop(_NOTE)
+    return _without_notes(found)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def prune(
         found, _ = _judged(spark, sources, work, progress)
     if not found.where("kept_whole is null").isEmpty():
         findings.raise_unless_bound()
-    return found.drop(_NOTE)
+    return _without_notes(found)
 
 
 def _judged(
@@ -198,3 +198,11 @@ def _with_note(records: Iterable[Record], note: object) -> Iterator[dict[str, An
 
 def _notes(found: DataFrame) -> list[Any]:
     return [pickle.loads(row[0]) for row in found.where(f"{_NOTE} is not null").select(_NOTE).collect()]
+
+
+def _without_notes(found: DataFrame) -> DataFrame:
+    """Return a frame that is persisted itself, so that its `unpersist` frees the rows."""
+    rows = found.drop(_NOTE).persist()
+    rows.count()
+    found.unpersist()
+    return rows

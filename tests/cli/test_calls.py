@@ -1,5 +1,6 @@
 """The command line is the library: each line makes one call, the one that is shown beside it."""
 
+import contextlib
 import inspect
 import shlex
 
@@ -8,12 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 import parquet_bloom
+import parquet_bloom.spark
+import parquet_bloom.spark.session
 from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
 SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, "demo")}
+ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup")
+SPARK_SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom.spark, verb)) for verb in ON_SPARK}
+SESSION_HAS = {"timezone", "case_sensitive", "strict", "jobs"}
+"""Keywords that the verbs on Spark lack: the session says, or it makes no sense there."""
 
 
 class Called(Exception):
@@ -23,11 +30,15 @@ class Called(Exception):
 @pytest.fixture
 def calls(monkeypatch):
     """Records library calls as verb and arguments, defaults filled in, however they were passed."""
+    return recording(monkeypatch, parquet_bloom, SIGNATURES)
+
+
+def recording(monkeypatch, module, signatures):
     recorded = []
 
     def recorder(verb):
         def record(*args, **kwargs):
-            bound = SIGNATURES[verb].bind(*args, **kwargs)
+            bound = signatures[verb].bind(*args, **kwargs)
             bound.apply_defaults()
             plain = {name: list(v) if isinstance(v, tuple) else v for name, v in bound.arguments.items()}
             plain.pop("progress", None)
@@ -37,9 +48,41 @@ def calls(monkeypatch):
 
         return record
 
-    for verb in SIGNATURES:
-        monkeypatch.setattr(parquet_bloom, verb, recorder(verb))
+    for verb in signatures:
+        monkeypatch.setattr(module, verb, recorder(verb), raising=False)
     return recorded
+
+
+class Session:
+    """A session that remembers its settings."""
+
+    def __init__(self):
+        self.conf = self
+        self.seen = []
+
+    def get(self, key, default):
+        return default
+
+    def set(self, key, value):
+        self.seen.append((key, value))
+
+    def unset(self, key):
+        self.seen.append((key, None))
+
+
+@pytest.fixture
+def spark_calls(monkeypatch, tmp_path):
+    """Records calls on a Spark that is not there, in a folder with a file `a`, and the masters that were asked for."""
+    (tmp_path / "a").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    session, masters = Session(), []
+
+    def running(master):
+        masters.append(master)
+        return contextlib.nullcontext(session)
+
+    monkeypatch.setattr(parquet_bloom.spark.session, "running", running)
+    return session, masters, recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +152,63 @@ def test_what_is_not_given_has_the_same_default(calls):
     assert calls[0][1]["fpp"] == 0.01
 
 
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        ("inspect a -c x --storage-option k=v", "inspect(s, ['a'], ['x'], storage_options={'k': 'v'})"),
+        (
+            "add a -c x --fpp 0.1 --ndv 9 --replace -n",
+            "add(s, ['a'], ['x'], fpp=0.1, ndv=9, replace=True, dry_run=True)",
+        ),
+        (
+            "add a -c x --max-bytes 64 --fill-lengths --force -o b --keep-mtime",
+            "add(s, ['a'], ['x'], max_bytes=64, fill_lengths=True, force=True, output='b', keep_mtime=True)",
+        ),
+        ("drop a", "drop(s, ['a'])"),
+        ("drop a --restore --dry-run", "drop(s, ['a'], restore=True, dry_run=True)"),
+        ("verify a -c x", "verify(s, ['a'], ['x'])"),
+        ("prune a -w x=1 --explain", "prune(s, ['a'], 'x=1')"),
+        ("lookup a -c x -k keys.txt -o out", "lookup(s, ['a'], 'x', 'keys.txt')"),
+    ],
+)
+@pytest.mark.parametrize("master", [[], ["--master", "local[3]"]])
+def test_on_spark_a_command_is_a_call_too(spark_calls, line, call, master):
+    session, masters, recorded = spark_calls
+    ran = CliRunner().invoke(main, [*line.split(), "--engine", "spark", *master])
+    assert isinstance(ran.exception, Called), ran.output
+    with pytest.raises(Called):
+        eval(call, {"s": session, **{verb: getattr(parquet_bloom.spark, verb) for verb in ON_SPARK}})
+    by_command, by_call = recorded
+    assert by_command == by_call
+    assert masters == [master[-1] if master else None]
+    assert session.seen == []
+
+
+@pytest.mark.parametrize("line", ["prune a -w x=1", "lookup a -c x -k k"])
+def test_on_spark_the_time_zone_is_the_session_s(spark_calls, line):
+    session, _, recorded = spark_calls
+    CliRunner().invoke(main, [*line.split(), "--engine", "spark", "--timezone", "Asia/Tokyo"])
+    assert len(recorded) == 1
+    assert session.seen == [("spark.sql.session.timeZone", "Asia/Tokyo"), ("spark.sql.session.timeZone", None)]
+
+
+@pytest.mark.parametrize("verb", ON_SPARK)
+def test_on_spark_a_verb_takes_what_it_takes_here(verb):
+    here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits"}
+    assert here <= {*SPARK_SIGNATURES[verb].parameters}
+    for name in here:
+        assert SPARK_SIGNATURES[verb].parameters[name].default == SIGNATURES[verb].parameters[name].default
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_keyword_has_an_option(verb):
     renamed = {"values": "value"}
     keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
     how_to_print = {"as_json", "storage", "each", "explain", "files_only"} | ({"output"} if verb == "lookup" else set())
+    where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print
-    assert keywords == options
+    assert keywords == options - where_to_run
+    assert where_to_run <= options
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "demo"])
@@ -153,6 +246,13 @@ def test_the_list_of_commands_is_whole():
         ("inspect a --jsn", "--json"),
         ("probe a id 1 --jsn", "--json"),
         ("explode a", "explode"),
+        ("inspect a --engine flink", "'flink' is not one of"),
+        ("inspect a --master yarn", "say --engine spark"),
+        ("add a -c x --engine spark --jobs 2", "--jobs counts this machine's threads"),
+        ("verify a --engine spark --jobs 2", "--jobs counts this machine's threads"),
+        ("add a -c x --engine spark --strict", "leave it out"),
+        ("prune a -w x=1 --engine spark --strict", "leave it out"),
+        ("probe a x 1 --engine spark", "No such option"),
     ],
 )
 def test_a_wrong_line_is_told_and_calls_nothing(calls, line, said):

@@ -47,6 +47,18 @@ def finite(record: Any) -> Any:
     return record.to_dict()
 
 
+def num_persisted(session: Any) -> int:
+    return session.sparkContext._jsc.getPersistentRDDs().size()
+
+
+def test_rows_stay_until_they_are_freed(mixed: Path) -> None:
+    before = num_persisted(spark())
+    found = bloom.prune(spark(), mixed, "v = 5")
+    assert num_persisted(spark()) == before + 1
+    found.unpersist(blocking=True)
+    assert num_persisted(spark()) == before
+
+
 def test_inspect(mixed: Path) -> None:
     found = records(bloom.inspect(spark(), mixed), FileInfo)
     expected = by_path(parquet_bloom.inspect(mixed).files)

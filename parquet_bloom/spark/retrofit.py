@@ -1,0 +1,309 @@
+"""`add` and `drop` on executors: a call of the local verb for each file, wherever its task runs.
+
+What makes this safe is in the local verb: a file is replaced in one step or not at all, two writers exclude each other,
+and where a filter is there nothing is left to do. So a task may fail, be killed, be repeated, or run twice at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, FilterExistsError, ParquetBloomError
+from parquet_bloom.local_files import temporary_path
+from parquet_bloom.parallel import Progress
+from parquet_bloom.reader import describe_error
+from parquet_bloom.results import arrow_schema, to_row
+from parquet_bloom.sbbf import MAX_BYTES
+from parquet_bloom.spark.session import cores, interruptibly, job
+from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
+from parquet_bloom.storage import PathLike, Source, StorageOptions, find, join_output, rewrite
+from parquet_bloom.writer import DEFAULT_FPP, Added, Dropped, FileAdded, FileDropped, _targets
+from parquet_bloom.writer import add as add_here
+from parquet_bloom.writer import drop as drop_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TASK_BYTES = 256 * 1024 * 1024
+"""What a task takes on, at most: so much is read again where one is repeated."""
+
+EARLIER = "was done since this call began, by an earlier attempt at the task or by another program"
+
+WAITS = (*(0.1 * 2**n for n in range(7)), *(10.0,) * 30)
+"""Seconds between attempts at a file that another writer holds: long enough for another attempt at it to end."""
+
+_Row = FileAdded | FileDropped
+_Outcome = tuple[_Row, ColumnNotFoundError | None]
+"""What came of a file; with the error if it lacks a column that was asked for."""
+
+
+def add(
+    spark: SparkSession,
+    paths: Any,
+    columns: Sequence[str] | str,
+    *,
+    fpp: float = DEFAULT_FPP,
+    ndv: int | None = None,
+    max_bytes: int = MAX_BYTES,
+    replace: bool = False,
+    fill_lengths: bool = False,
+    output: PathLike | None = None,
+    dry_run: bool = False,
+    keep_mtime: bool = False,
+    force: bool = False,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return a row for each file: what was done to give `columns` a filter in every row group that has none.
+
+    `paths` may be a DataFrame with a column `path`; all else is as for `parquet_bloom.add`. The job has run when this
+    returns, and its rows are with the driver: to use them again writes nothing again. Columns: those of `FileAdded`.
+
+    Files are checked and written one by one: a file that cannot be done right, or goes away meanwhile, is a row with
+    the status `refused` and its error, and fails nothing else. A call that was cut short can be made again: what is
+    done is `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
+    """
+    options = {
+        "columns": [columns] if isinstance(columns, str) else list(columns),
+        "jobs": 1,
+        "fpp": fpp,
+        "ndv": ndv,
+        "max_bytes": max_bytes,
+        "replace": replace,
+        "fill_lengths": fill_lengths,
+        "dry_run": dry_run,
+        "keep_mtime": keep_mtime,
+        "force": force,
+        "storage_options": storage_options,
+    }
+    return _retrofit(spark, paths, _Retrofit(add_here, FileAdded, options), output, "adding filters", progress)
+
+
+def drop(
+    spark: SparkSession,
+    paths: Any,
+    columns: Sequence[str] | str | None = None,
+    *,
+    restore: bool = False,
+    output: PathLike | None = None,
+    dry_run: bool = False,
+    keep_mtime: bool = False,
+    force: bool = False,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return a row for each file: what was done to take the filters of `columns` (default: all) away.
+
+    `paths` may be a DataFrame with a column `path`; all else is as for `parquet_bloom.drop`, and rows and errors are as
+    for `add`. Columns: those of `FileDropped`.
+    """
+    options = {
+        "columns": columns if columns is None or isinstance(columns, str) else list(columns),
+        "restore": restore,
+        "dry_run": dry_run,
+        "keep_mtime": keep_mtime,
+        "force": force,
+        "storage_options": storage_options,
+    }
+    return _retrofit(spark, paths, _Retrofit(drop_here, FileDropped, options), output, "dropping filters", progress)
+
+
+# ---- the driver's part -------------------------------------------------------------------
+
+
+def _retrofit(
+    spark: SparkSession,
+    paths: Any,
+    work: _Retrofit,
+    output: PathLike | None,
+    what: str,
+    progress: Progress | None,
+) -> DataFrame:
+    work.call([])  # raises what would be wrong for any file
+    asked = paths_of(paths)
+    sources = find(asked, storage_options=work.options["storage_options"])
+    targets = _targets(sources, asked, output)
+    there = _there(sources, targets, output)
+    items = [
+        _Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+    try:
+        outcomes = _outcomes(spark, items, work, what, progress)
+    except BaseException:
+        _clear_away(sources, targets)
+        raise
+    missing = [error for _, error in outcomes if error is not None]
+    if missing and len(missing) == len(outcomes):
+        raise missing[0]
+    rows = [row for row, _ in outcomes]
+    if any(row.status == "written" or EARLIER in row.notes for row in rows):
+        _refresh(spark, sources, output)
+    return _local_frame(spark, rows, work.record)
+
+
+def _outcomes(
+    spark: SparkSession, items: list[_Item], work: _Retrofit, what: str, progress: Progress | None
+) -> list[_Outcome]:
+    """Return what the tasks made of each item, in order."""
+    import pyarrow as pa
+
+    if not items:
+        return []
+    weights = [item.size + COST_OF_A_FILE for item in items]
+    num_tasks = max(TASKS_PER_CORE * cores(spark), -(-sum(weights) // TASK_BYTES))
+    shares = [[items[index].packed() for index in share] for share in balanced(weights, num_tasks)]
+    schema = pa.schema([("number", pa.int64()), ("outcome", pa.binary())])
+    with job(spark, f"parquet_bloom: {what}", progress), readable_errors():
+        rows = interruptibly(spark, frame(spark, shares, work, schema).collect)
+    outcomes = {row["number"]: pickle.loads(row["outcome"]) for row in rows}
+    return [outcomes[item.number] for item in items]
+
+
+def _name(source: Source, path: str) -> str:
+    """Return a path on the source's file system as executors can find it."""
+    if source.is_local or "://" not in source.name:
+        return path
+    return f"{source.name.partition('://')[0]}://{path.lstrip('/')}"
+
+
+def _there(sources: list[Source], targets: list[str | None], output: PathLike | None) -> set[str | None]:
+    """Return those of the targets that exist, and None; with one listing where each look is a request."""
+    if output is None or not sources:
+        return {None}
+    fs = sources[0].fs
+    if sources[0].is_local:
+        return {None, *(target for target in targets if target is None or os.path.lexists(target))}
+    with suppress(FileNotFoundError):
+        return {None, *fs.find(join_output(fs, os.fspath(output)))}
+    return {None}
+
+
+def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
+    """Remove what killed tasks left half written, where the driver can see it."""
+    for source, target in zip(sources, targets, strict=True):
+        if source.local is None or not temporary_path(Path(target or os.path.realpath(source.local))).exists():
+            continue
+        with suppress(ParquetBloomError, OSError):
+            (now,) = find(source.path)
+            with rewrite(now, now.size, target=target):
+                pass  # a rewrite clears its way, and leaves nothing itself unless it is committed
+
+
+def _refresh(spark: SparkSession, sources: list[Source], output: PathLike | None) -> None:
+    """Have Spark look again at what it cached of the folders that changed."""
+    if output is not None:
+        folders = [_name(sources[0], join_output(sources[0].fs, os.fspath(output)))]
+    else:
+        folders = [_name(source, source.path.removesuffix(source.relative).rstrip("/") or "/") for source in sources]
+    for folder in dict.fromkeys(folders):
+        with suppress(Exception):  # a store that Spark does not know has nothing in its caches
+            spark.catalog.refreshByPath(f"file:{folder}" if sources[0].is_local else folder)
+
+
+def _local_frame(spark: SparkSession, rows: list[_Row], record: type[_Row]) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame([_sayable(to_row(row)) for row in rows], from_arrow_schema(arrow_schema(record)))
+
+
+def _sayable(value: Any) -> Any:
+    """Return plain data whose texts are all UTF-8, as Spark's are: the name of a file need not be."""
+    if isinstance(value, str):
+        return value.encode(errors="surrogateescape").decode(errors="replace")
+    if isinstance(value, dict):
+        return {key: _sayable(part) for key, part in value.items()}
+    return [_sayable(part) for part in value] if isinstance(value, list) else value
+
+
+# ---- the executors' part -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One file, as the driver found it; nothing was at its target then if that `is_new`."""
+
+    number: int
+    path: str
+    size: int
+    target: str | None
+    is_new: bool
+
+    def packed(self) -> str:
+        """Return the item as text that Spark can carry, whatever bytes are in the names."""
+        return json.dumps(dataclasses.astuple(self))
+
+
+@dataclass(frozen=True)
+class _Retrofit:
+    """A task that calls a verb for each of its files; whatever comes of one becomes its row."""
+
+    verb: Callable[..., Added | Dropped]
+    record: type[_Row]
+    options: dict[str, Any]
+
+    def __call__(self, packed: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for text in packed:
+            item = _Item(*json.loads(text))
+            yield {"number": item.number, "outcome": pickle.dumps(self.outcome(item))}
+
+    def call(self, paths: list[str], **options: Any) -> tuple[_Row, ...]:
+        """Return the verb's rows."""
+        return self.verb(paths, **{**self.options, **options}).rows
+
+    def outcome(self, item: _Item) -> _Outcome:
+        """Return what came of one file; no error gets out."""
+        try:
+            return self._settled(item), None
+        except Exception as error:
+            row = self.record(item.path, item.target or item.path, "refused", item.size, error=describe_error(error))
+            return row, error if isinstance(error, ColumnNotFoundError) else None
+
+    def _settled(self, item: _Item) -> _Row:
+        """Return what came of one file once no other attempt at it is under way."""
+        for wait in WAITS:
+            try:
+                return self._done(item, strict=True)
+            except ConcurrentChangeError:
+                time.sleep(wait)
+            except FilterExistsError:
+                if item.is_new and (row := self._made(item)):
+                    return row
+                break
+            except (ParquetBloomError, OSError):
+                break
+        return self._done(item)  # once more: the row of what is refused has more to tell than its error
+
+    def _done(self, item: _Item, **options: Any) -> _Row:
+        is_changed = self._source(item).size != item.size
+        if is_changed and "replace" in self.options:
+            options["replace"] = False  # what is there is as new as was asked for
+        (row,) = self.call([item.path], output=item.target, **options)
+        if row.status == "unchanged" and row.size != item.size:
+            return dataclasses.replace(row, notes=(*row.notes, EARLIER))
+        return row
+
+    def _source(self, item: _Item) -> Source:
+        """Return the file as it is now; one that is gone is not taken for a glob that names others."""
+        found = find(item.path, storage_options=self.options["storage_options"])
+        if len(found) != 1 or item.path not in (found[0].path, found[0].name):
+            raise FileNotFoundError(f"{item.path} names no Parquet file")
+        return found[0]
+
+    def _made(self, item: _Item) -> _Row | None:
+        """Return the row of a file whose target an earlier attempt made; None if that is not what is there."""
+        assert item.target is not None
+        again = {"replace": False} if "replace" in self.options else {}
+        (row,) = self.call([item.target], dry_run=True, **again)
+        if row.status != "unchanged":
+            return None
+        return dataclasses.replace(row, path=item.path, size=item.size, notes=(*row.notes, EARLIER))
