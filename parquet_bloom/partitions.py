@@ -8,7 +8,7 @@ matches.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from parquet_bloom.predicate import ColumnPath, Comparison, In, IsNull, Listed, Text, TimestampText
 
@@ -55,6 +55,15 @@ class Partitions:
             if wanted == (name if case_sensitive else name.casefold()):
                 found += dict.fromkeys((unquote(raw_text), raw_text))
         return found
+
+
+def constant_partitions(values: Mapping[str, str | None]) -> Partitions:
+    """Return constants that a table has for a file, as if they were in its directories.
+
+    >>> constant_partitions({"city": "a=b", "day": None}).constants
+    {'city': 'a=b', 'day': None}
+    """
+    return Partitions(tuple((quote(n), NULL_NAME if v is None else quote(v, safe="")) for n, v in values.items()))
 
 
 def partitions_of(path: str) -> Partitions:

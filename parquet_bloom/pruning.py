@@ -32,10 +32,10 @@ from parquet_bloom.errors import (
     UnsupportedError,
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
-from parquet_bloom.indexes.bloom_index import BloomIndex, IndexedFile, index_of
+from parquet_bloom.indexes.bloom_index import BloomIndex, IndexedFile, IndexedSchema, index_of
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
-from parquet_bloom.partitions import Partitions, might_hold, partitions_of
+from parquet_bloom.partitions import Partitions, constant_partitions, might_hold, partitions_of
 from parquet_bloom.predicate import (
     And,
     ColumnPath,
@@ -66,8 +66,8 @@ from parquet_bloom.storage import (
     StorageOptions,
     changes,
     drive,
-    find,
 )
+from parquet_bloom.tables import Snapshot, live_sources
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ class _RowGroup:
 class _Bound:
     """A condition whose columns and literals have become those of one file."""
 
-    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         """Return the verdict on a row group, as far as it is known."""
         raise AssertionError
 
-    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
         """Yield the tests whose filters would decide, where the verdict is ASK."""
         yield from ()
 
@@ -132,7 +132,7 @@ class _Fixed(_Bound):
 
     verdict: Verdict
 
-    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         return self.verdict
 
 
@@ -143,10 +143,10 @@ class _Combined(_Bound):
     parts: tuple[_Bound, ...]
     choose: Callable[..., Verdict]
 
-    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         return self.choose((part.judge(row_group) for part in self.parts), key=lambda verdict: verdict.rank)
 
-    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
         for part in self.parts:
             if part.judge(row_group).rank is ASK:
                 yield from part.asking(row_group)
@@ -207,7 +207,7 @@ class _NullTest(_Bound):
     is_negated: bool
     reader: BoundsReader
 
-    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         leaf, name = self.leaf, self.leaf.name
         facts = row_group.facts(self.reader)
         if facts.problem:
@@ -240,7 +240,7 @@ class _ColumnTest(_Bound):
     if_found: Verdict  # by the filter
     if_absent: Verdict
 
-    def asking(self, row_group: _RowGroup | _IndexedRowGroup) -> Iterator[_ColumnTest]:
+    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
         yield self
 
     def question(self, row_group: _RowGroup) -> Question:
@@ -249,7 +249,7 @@ class _ColumnTest(_Bound):
         assert location is not None  # ASK says so
         return location, row_group.open[self.number]
 
-    def judge(self, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         if answer := row_group.answers.get(self.number):
             return self._judge_answer(answer)
         leaf, facts = self.leaf, row_group.facts(self.reader)
@@ -266,7 +266,7 @@ class _ColumnTest(_Bound):
             return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
-    def _judge_equality(self, facts: _Facts, row_group: _RowGroup | _IndexedRowGroup) -> Verdict:
+    def _judge_equality(self, facts: _Facts, row_group: _RowGroup | _IndexedFiles) -> Verdict:
         if not self.literals.may_equal:
             return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
         hashes = self.literals.within(facts.known)
@@ -333,11 +333,12 @@ def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
 
 
 def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> _Facts:
-    if problem := footer.chunk_problem(row_group, reader.leaf) or collation_problem(footer, reader.leaf):
+    leaf = footer.leaves[reader.leaf.index]  # under its name in the file, which a table may call otherwise
+    if problem := footer.chunk_problem(row_group, leaf) or collation_problem(footer, leaf):
         return _Facts(problem, Bounds(0, None), None, None)
     location = None
     try:
-        location = footer.filter_location(row_group, reader.leaf)
+        location = footer.filter_location(row_group, leaf)
     except CorruptFileError as error:
         no_filter = no_filter or describe_error(error)
     if location is None:
@@ -348,17 +349,36 @@ def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter
 _UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
 
 
-@dataclass(slots=True)
-class _IndexedRowGroup:
-    """A whole data file as if it were one row group, of which only the index's filters are known."""
+class _IndexedFiles:
+    """Whole data files as if each were one row group, of which only the index's filters are known.
 
-    file: IndexedFile
-    open: dict[int, list[int]] = field(default_factory=dict)
-    answers: dict[int, Answer] = field(default_factory=dict)
+    They have the same columns and partitions, so they differ only in what the filters answer.
+    """
+
+    def __init__(self, schema: IndexedSchema, bound: _Bound) -> None:
+        self._indexed, self._bound = schema.indexed, bound
+        self.open: dict[int, list[int]] = {}
+        self.answers: dict[int, Answer] = {}
+        self._before = bound.judge(self)
+        self._asking = list(bound.asking(self)) if self._before.rank is ASK else []
+        self._verdicts: dict[tuple[bool, ...], Verdict] = {(): self._before}
+
+    @property
+    def questions(self) -> list[tuple[int, list[int]]]:
+        """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
+        return [(test.leaf.index, self.open[test.number]) for test in self._asking]
+
+    def verdict(self, answers: tuple[bool, ...]) -> Verdict:
+        """Return the verdict on a file that answers the questions so."""
+        found = self._verdicts.get(answers)
+        if found is None:
+            tests = zip(self._asking, answers, strict=True)
+            self.answers = {test.number: Answer((may_hold,)) for test, may_hold in tests}
+            found = self._verdicts[answers] = self._bound.judge(self)
+        return found
 
     def facts(self, reader: BoundsReader) -> _Facts:
-        is_indexed = reader.leaf.index in self.file.filters
-        return _INDEXED if is_indexed else _NOT_INDEXED
+        return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
 
 
 _INDEXED = _Facts(None, _UNKNOWN, None, None)
@@ -371,10 +391,8 @@ def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdi
     if last is None or last[:2] != (source.name, verdict):
         reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
         groups = tuple(
-            RowGroupVerdict(
-                source.name, number, CANNOT.name, reason, verdict.by, group.num_rows, group.start, group.stop
-            )
-            for number, group in enumerate(file.row_groups)
+            RowGroupVerdict(source.name, number, CANNOT.name, reason, verdict.by, num_rows, start, stop)
+            for number, (num_rows, start, stop) in enumerate(file.row_groups)
         )
         last = file.memo["verdict"] = source.name, verdict, FileVerdict(source.name, source.size, groups)
     return last[2]
@@ -622,6 +640,7 @@ class Pruning(Table):
     where: str
     all_files: tuple[FileVerdict, ...]
     _sources: tuple[Source, ...] = field(default=(), repr=False)
+    _table: TableFiles | None = field(default=None, repr=False)
 
     @cached_property
     def files(self) -> tuple[FileVerdict, ...]:
@@ -705,6 +724,8 @@ class Totals(Record):
 def _dataset(ds: Any, pruning: Pruning) -> Any:
     import pyarrow as pa
 
+    if pruning._table is not None and (problem := pruning._table.no_dataset):
+        raise UnsupportedError(f"the table's files are no dataset: {problem}; read them with the table's own library")
     pairs = list(zip(pruning.all_files, pruning._sources, strict=True))
     types = _partition_types([partitions_of(source.name).constants for source in pruning._sources])
     file_format = ds.ParquetFileFormat()
@@ -765,6 +786,7 @@ def prune(
     *,
     timezone: str | None = None,
     case_sensitive: bool = True,
+    as_of: int | str | None = None,
     strict: bool = False,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -781,20 +803,50 @@ def prune(
     `PredicateError` for what does not parse, `ColumnNotFoundError` and `LiteralError` for a column or a literal that no
     file can make sense of.
 
+    The directory of a Delta or Iceberg table stands for the live files of its snapshot, now or `as_of` a version or a
+    time, under the table's names and with its partition values. An index beside the files (`index_create`) is asked
+    first, and nothing is asked of the files that it rules out.
+
     Footers stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
     `limits` are on what is read at once.
     """
     predicate = to_predicate(where)
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
+    table = TableFiles(snapshot, sources) if snapshot else None
     cache = SHARED if cache is None else cache
     index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
-    judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index)
+    judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
     files, findings = judge.judge(sources, progress)
     if findings.disputed:  # known only now that every footer was seen
         files, _ = judge.judge(sources, None, findings.disputed)
     if any(file.kept_whole is None for file in files):
         findings.raise_unless_bound()
-    return Pruning(str(predicate), tuple(files), tuple(sources))
+    return Pruning(str(predicate), tuple(files), tuple(sources), table)
+
+
+class TableFiles:
+    """What a table's snapshot says of its files, whatever their directories are called."""
+
+    def __init__(self, snapshot: Snapshot, sources: Sequence[Source]) -> None:
+        self.snapshot = snapshot
+        self._partitions = {
+            source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)
+        }
+
+    @property
+    def no_dataset(self) -> str | None:
+        """Return why the files' own rows and columns are not the table's, or None."""
+        if any(file.has_deletes for file in self.snapshot.files):
+            return "some of their rows are deleted"
+        if any(file.partition for file in self.snapshot.files):
+            return "the values of partition columns are not in them"
+        if self.snapshot.physical_names or self.snapshot.field_ids:
+            return "columns may have other names in them"
+        return None
+
+    def partitions(self, source: Source) -> Partitions:
+        """Return the constants of a file."""
+        return self._partitions[source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -809,6 +861,7 @@ class Judge:
     strict: bool = False
     log: RequestLog | None = None
     index: BloomIndex | None = None
+    table: TableFiles | None = None
 
     def judge(
         self, sources: list[Source], progress: Progress | None = None, disputed: frozenset[int] = frozenset()
@@ -821,45 +874,74 @@ class Judge:
         binder = _Binder(
             normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
         )
-        ruled_out = {} if self.index is None else self._by_index(self.index, sources, binder)
-        others = [source for source in sources if source not in ruled_out] if ruled_out else sources
+        ruled_out = self._by_index(sources, binder)
+        others = [source for source, verdict in zip(sources, ruled_out, strict=True) if verdict is None]
         judged = []
-        plans = ((source, _judge_file(source, binder, self.cache)) for source in others)
+        plans = ((source, self._judge_file(source, binder)) for source in others)
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if isinstance(outcome, Exception):
                 judged.append(self._kept_whole(source, outcome))
             else:
                 judged.append(FileVerdict(source.name, source.size, outcome))
             if progress:
-                progress(len(ruled_out) + len(judged), len(sources))
+                progress(len(sources) - len(others) + len(judged), len(sources))
         self._keep_changed(others, judged)
-        if not ruled_out:
-            return judged, binder.findings
         rest = iter(judged)
-        return [ruled_out.get(source) or next(rest) for source in sources], binder.findings
+        return [verdict or next(rest) for verdict in ruled_out], binder.findings
 
-    def _by_index(self, index: BloomIndex, sources: list[Source], binder: _Binder) -> dict[Source, FileVerdict]:
+    def _by_index(self, sources: list[Source], binder: _Binder) -> list[FileVerdict | None]:
         """Return the verdicts on the files that the index rules out, whole; nothing is asked of them."""
-        asking: list[tuple[Source, IndexedFile, _Bound, _IndexedRowGroup, _ColumnTest]] = []
-        ruled_out = {}
-        for source in sources:
-            file = index.find(source)
-            if file is None:
-                continue
-            bound, row_group = binder.bind(file.leaves, partitions_of(source.name)), _IndexedRowGroup(file)
-            verdict = bound.judge(row_group)
-            if verdict.rank is CANNOT:
-                ruled_out[source] = _ruled_out(source, file, verdict)
-            elif verdict.rank is ASK:
-                asking += ((source, file, bound, row_group, test) for test in bound.asking(row_group))
-        questions = [(file.filters[test.leaf.index], group.open[test.number]) for _, file, _, group, test in asking]
-        answers = index.ask(questions, limits=self.limits, log=self.log)
-        for (_, _, _, row_group, test), may_hold in zip(asking, answers, strict=True):
-            row_group.answers[test.number] = Answer((may_hold,))
-        for source, file, bound, row_group, _ in asking:
-            if source not in ruled_out and (verdict := bound.judge(row_group)).rank is CANNOT:
-                ruled_out[source] = _ruled_out(source, file, verdict)
+        ruled_out: list[FileVerdict | None] = [None] * len(sources)
+        if self.index is None:
+            return ruled_out
+        likes: dict[tuple[IndexedSchema, Partitions], list[tuple[int, IndexedFile]]] = {}
+        for number, source in enumerate(sources):
+            if (file := self.index.find(source)) is not None:
+                likes.setdefault((file.schema, partitions_of(source.name)), []).append((number, file))
+        judged = [
+            (_IndexedFiles(schema, binder.bind(schema.leaves, partitions)), files)
+            for (schema, partitions), files in likes.items()
+        ]
+        questions = [
+            ([file.filters[index] for _, file in files], hashes)
+            for like, files in judged
+            for index, hashes in like.questions
+        ]
+        answers = iter(self.index.ask(questions, limits=self.limits, log=self.log))
+        for like, files in judged:
+            of_files = list(zip(*islice(answers, len(like.questions)), strict=True)) or [()] * len(files)
+            for (number, file), of_file in zip(files, of_files, strict=True):
+                if (verdict := like.verdict(of_file)).rank is CANNOT:
+                    ruled_out[number] = _ruled_out(sources[number], file, verdict)
         return ruled_out
+
+    def _judge_file(self, source: Source, binder: _Binder) -> Plan[tuple[RowGroupVerdict, ...]]:
+        footer = yield from footer_of(source, self.cache)
+        leaves = footer.leaves if self.table is None else self.table.snapshot.leaves(footer)
+        bound = binder.bind(leaves, self._partitions(source))
+        row_groups = [_RowGroup(footer, number) for number in range(footer.num_row_groups)]
+        verdicts = [_judge(bound, row_group) for row_group in row_groups]
+        asking = (
+            (row_group, test)
+            for row_group, verdict in zip(row_groups, verdicts, strict=True)
+            if verdict.rank is ASK
+            for test in bound.asking(row_group)
+        )
+        while wanted := list(islice(asking, FILTERS_AT_ONCE)):
+            questions = [test.question(row_group) for row_group, test in wanted]
+            seen = footer.memo.setdefault("headers", set())
+            answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
+            for (row_group, test), answer in zip(wanted, answers, strict=True):
+                row_group.answers[test.number] = answer
+        for index, row_group in enumerate(row_groups):
+            if verdicts[index].rank is ASK:
+                verdicts[index] = _judge(bound, row_group)
+        return tuple(
+            _record(source, row_group, verdict) for row_group, verdict in zip(row_groups, verdicts, strict=True)
+        )
+
+    def _partitions(self, source: Source) -> Partitions:
+        return partitions_of(source.name) if self.table is None else self.table.partitions(source)
 
     def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
@@ -872,29 +954,6 @@ class Judge:
         if self.strict:
             raise error
         return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
-
-
-def _judge_file(source: Source, binder: _Binder, cache: Cache) -> Plan[tuple[RowGroupVerdict, ...]]:
-    footer = yield from footer_of(source, cache)
-    bound = binder.bind(footer.leaves, partitions_of(source.name))
-    row_groups = [_RowGroup(footer, number) for number in range(footer.num_row_groups)]
-    verdicts = [_judge(bound, row_group) for row_group in row_groups]
-    asking = (
-        (row_group, test)
-        for row_group, verdict in zip(row_groups, verdicts, strict=True)
-        if verdict.rank is ASK
-        for test in bound.asking(row_group)
-    )
-    while wanted := list(islice(asking, FILTERS_AT_ONCE)):
-        questions = [test.question(row_group) for row_group, test in wanted]
-        seen = footer.memo.setdefault("headers", set())
-        answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
-        for (row_group, test), answer in zip(wanted, answers, strict=True):
-            row_group.answers[test.number] = answer
-    for index, row_group in enumerate(row_groups):
-        if verdicts[index].rank is ASK:
-            verdicts[index] = _judge(bound, row_group)
-    return tuple(_record(source, row_group, verdict) for row_group, verdict in zip(row_groups, verdicts, strict=True))
 
 
 def _judge(bound: _Bound, row_group: _RowGroup) -> Verdict:

@@ -121,7 +121,7 @@ def find(
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[tuple[int, str], Source] = {}
-    resolved = [(*_resolve(os.fspath(path), filesystem, storage_options), path) for path in listed]
+    resolved = [(*resolve(os.fspath(path), filesystem, storage_options), path) for path in listed]
     known = _infos([(fs, inner) for fs, inner, _ in resolved])
     for fs, inner, path in resolved:
         info = known.get((id(fs), inner))
@@ -143,8 +143,8 @@ def find_flat(paths: Iterable[str], *, storage_options: StorageOptions = None) -
     """
     found: dict[tuple[int, str], Source] = {}
     for path in paths:
-        fs, inner = _resolve(path, None, storage_options)
-        sources = _flat_local(fs, inner) if _is_local(fs) else _flat_remote(fs, inner, path)
+        fs, inner = resolve(path, None, storage_options)
+        sources = _flat_local(fs, inner) if is_local(fs) else _flat_remote(fs, inner, path)
         if not sources:
             return None
         found.update({(id(fs), source.path): source for source in sources})
@@ -192,7 +192,7 @@ def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]
     folders: dict[tuple[int, str], list[str]] = {}
     stores = {id(fs): fs for fs, _ in paths}
     for fs, path in paths:
-        if not _is_local(fs):
+        if not is_local(fs):
             folders.setdefault((id(fs), fs._parent(path)), []).append(path)
     infos = {}
     for (store, folder), members in folders.items():
@@ -206,7 +206,8 @@ def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]
     return infos
 
 
-def _resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
+def resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
+    """Return the file system of a path as users write it, and what that calls the path."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -221,7 +222,8 @@ def _resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tup
     return fs, inner
 
 
-def _is_local(fs: Any) -> bool:
+def is_local(fs: Any) -> bool:
+    """Return whether a file system is this machine's."""
     from fsspec.implementations.local import LocalFileSystem
 
     return isinstance(fs, LocalFileSystem)
@@ -231,13 +233,13 @@ def _expand(fs: Any, path: str, asked: str) -> list[Source]:
     is_glob = any(c in path for c in "*?[") and not fs.exists(path)
     if is_glob:
         root = path[: re.search(r"[*?\[]", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
-        names = sorted(globbing.glob(path, recursive=True)) if _is_local(fs) else sorted(fs.glob(path))
+        names = sorted(globbing.glob(path, recursive=True)) if is_local(fs) else sorted(fs.glob(path))
         return [s for name in names for s in _expand_one(fs, name, root, asked) if _visible(s.path, root)]
     return _expand_one(fs, path, None, asked)
 
 
 def _expand_one(fs: Any, path: str, root: str | None, asked: str) -> list[Source]:
-    if _is_local(fs):
+    if is_local(fs):
         return _expand_local(fs, path, root, asked)
     try:
         info = fs.info(path)
@@ -808,18 +810,19 @@ def table_around(fs: Any, path: str) -> tuple[str, str] | None:
     Walks up: `_delta_log/` is Delta, `metadata/*.metadata.json` Iceberg, `.hoodie/` Hudi, `snapshot/` with
     `manifest/` Paimon. A symbolic link lies where it is and where it leads.
     """
-    for start in dict.fromkeys([path, os.path.realpath(path)] if _is_local(fs) else [path]):
+    for start in dict.fromkeys([path, os.path.realpath(path)] if is_local(fs) else [path]):
         folder = start.rstrip("/")
         while "/" in folder:
             folder = folder.rpartition("/")[0]
-            if kind := _table_kind(fs, folder):
+            if kind := table_kind(fs, folder):
                 return kind, folder or "/"
     return None
 
 
-def _table_kind(fs: Any, folder: str) -> str | None:
+def table_kind(fs: Any, folder: str) -> str | None:
+    """Return which table format's root a folder is, or None."""
     # A local directory may hold very many files, so it is asked for names instead of listed.
-    listed = None if _is_local(fs) else _names(fs, folder or "/")
+    listed = None if is_local(fs) else names_in(fs, folder or "/")
 
     def holds(name: str) -> bool:
         return os.path.exists(f"{folder}/{name}") if listed is None else name in listed
@@ -827,13 +830,14 @@ def _table_kind(fs: Any, folder: str) -> str | None:
     for kind, marks in _TABLE_MARKS.items():
         if all(holds(mark) for mark in marks):
             return kind
-    if holds("metadata") and any(n.endswith(".metadata.json") for n in _names(fs, f"{folder}/metadata")):
+    if holds("metadata") and any(n.endswith(".metadata.json") for n in names_in(fs, f"{folder}/metadata")):
         return "Iceberg"
     return None
 
 
-def _names(fs: Any, folder: str) -> set[str]:
-    if _is_local(fs):
+def names_in(fs: Any, folder: str) -> set[str]:
+    """Return the names in a folder; none where it cannot be listed."""
+    if is_local(fs):
         with contextlib.suppress(OSError):
             return set(os.listdir(folder))
         return set()
@@ -847,13 +851,13 @@ def join_output(fs: Any, output: str, relative: str = "") -> str:
     scheme = output.partition("://")[0] if "://" in output else None
     if scheme is not None and scheme not in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol):
         raise UnsupportedError(f"{output} is not on the file system of what is read; copy it there afterwards")
-    inner = os.path.abspath(output) if _is_local(fs) and scheme is None else fs._strip_protocol(output)
+    inner = os.path.abspath(output) if is_local(fs) and scheme is None else fs._strip_protocol(output)
     return f"{inner.rstrip('/')}/{relative}" if relative else inner
 
 
 def is_directory(fs: Any, path: str) -> bool:
     """Return whether `path`, as users write it, is a directory (or a glob, which stands for several files)."""
-    inner = path if _is_local(fs) else fs._strip_protocol(path)
+    inner = path if is_local(fs) else fs._strip_protocol(path)
     return bool(fs.isdir(inner)) or (any(c in inner for c in "*?[") and not fs.exists(inner))
 
 
@@ -864,9 +868,9 @@ class Folder:
     """A folder of files that are written once and never changed, on any file system."""
 
     def __init__(self, path: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> None:
-        self.fs, self.path = _resolve(path, filesystem, storage_options)
+        self.fs, self.path = resolve(path, filesystem, storage_options)
         self.name = path
-        self._is_local = _is_local(self.fs)
+        self._is_local = is_local(self.fs)
 
     def names(self) -> list[str]:
         """Return the names of the files in it, sorted; none where there is no such folder."""

@@ -146,19 +146,38 @@ class Dropped(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class _AddOptions:
+class AddOptions:
+    """What is asked of `add`.
+
+    `for_swap`: what is written takes its file's place in a table by a commit, so lying in the table is no reason to
+    refuse, and a file with nothing left to do is not written. `locate` tells a column's path in one file, where that
+    is not how it was asked for.
+    """
+
     columns: tuple[tuple[str, ...], ...]
-    fpp: float
-    ndv: int | None
-    max_bytes: int
-    replace: bool
-    fill_lengths: bool
-    keep_mtime: bool
-    force: bool
+    fpp: float = DEFAULT_FPP
+    ndv: int | None = None
+    max_bytes: int = MAX_BYTES
+    replace: bool = False
+    fill_lengths: bool = False
+    keep_mtime: bool = False
+    force: bool = False
+    for_swap: bool = False
+    locate: Callable[[Footer, tuple[str, ...]], tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fpp < 1:
+            raise ValueError(f"fpp is a rate between 0 and 1, not {self.fpp}")
+        if self.ndv is not None and self.ndv < 0:
+            raise ValueError(f"ndv is a count, not {self.ndv}")
+        if self.max_bytes < 64:
+            raise ValueError(f"max_bytes is at least 64, not {self.max_bytes}")
+        if not self.columns:
+            raise ValueError("name at least one column")
 
 
 @dataclass(slots=True)
-class _AddPlan:
+class AddPlan:
     """What is to be done to one file, or the error that keeps it from being done."""
 
     source: Source
@@ -170,7 +189,13 @@ class _AddPlan:
     notes: list[str] = field(default_factory=list)
     error: Exception | None = None
 
+    @property
+    def has_work(self) -> bool:
+        """Whether anything would be changed."""
+        return self.error is None and bool(self.build or self.edits)
+
     def result(self, status: str, **fields: Any) -> FileAdded:
+        """Return what came of the file."""
         name = self.source.name
         return FileAdded(
             name,
@@ -183,6 +208,7 @@ class _AddPlan:
         )
 
     def refused(self, error: Exception) -> FileAdded:
+        """Return that nothing came of it, and why."""
         return self.result("refused", error=describe_error(error))
 
 
@@ -216,38 +242,50 @@ def add(
     the others go on; `strict` raises at the first. Files inside a Delta, Iceberg, Hudi or Paimon table are refused
     unless `force`. Raises `ColumnNotFoundError` for a column that no file has.
     """
-    options = _AddOptions(
-        tuple(parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)),
-        fpp,
-        ndv,
-        _checked_sizes(fpp, ndv, max_bytes),
-        replace,
-        fill_lengths,
-        keep_mtime,
-        force,
-    )
-    if not options.columns:
-        raise ValueError("name at least one column")
+    options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, fill_lengths, keep_mtime, force)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    targets = _targets(sources, paths, output)
-    plans = [
-        _checked_add(source, target, outcome, options)
-        for target, (source, outcome) in zip(
-            targets, drive((s, _survey(s, options.columns)) for s in sources), strict=True
-        )
-    ]
-    _raise_if_everywhere_missing([plan.error for plan in plans])
+    plans = plan_adds(sources, _targets(sources, paths, output), options)
     if strict and (first := next((plan.error for plan in plans if plan.error), None)):
         raise first
     if dry_run:
-        return Added(tuple(_preview(plan, options) for plan in plans))
+        return Added(tuple(preview_add(plan, options) for plan in plans))
+    return Added(write_adds(plans, options, strict=strict, jobs=jobs, progress=progress))
 
+
+def parse_paths(columns: Sequence[str] | str) -> tuple[tuple[str, ...], ...]:
+    """Return the leaf paths that users' columns are."""
+    return tuple(parse_path(c) for c in ([columns] if isinstance(columns, str) else columns))
+
+
+def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options: AddOptions) -> list[AddPlan]:
+    """Return what is to be done to each file; nothing is written yet.
+
+    Raises `ColumnNotFoundError` for a column that no file has.
+    """
+    surveyed = drive((source, _survey(source, options)) for source in sources)
+    plans = [
+        _checked_add(source, target, outcome, options)
+        for target, (source, outcome) in zip(targets, surveyed, strict=True)
+    ]
+    _raise_if_everywhere_missing([plan.error for plan in plans])
+    return plans
+
+
+def write_adds(
+    plans: Sequence[AddPlan],
+    options: AddOptions,
+    *,
+    strict: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[FileAdded, ...]:
+    """Return what was done to each planned file; the files are written one by one, each whole or not at all."""
     total = sum(len(plan.build) for plan in plans if not plan.error) or 1
     tick = Ticker(progress, total)
     at_once, threads = share_threads(jobs, len(plans))
     stop = threading.Event()
 
-    def work(plan: _AddPlan) -> FileAdded:
+    def work(plan: AddPlan) -> FileAdded:
         if plan.error is not None:
             return plan.refused(plan.error)
         try:
@@ -259,36 +297,27 @@ def add(
                 raise
             return plan.refused(error)
 
-    return Added(tuple(map_in_order(work, plans, at_once, stop)))
-
-
-def _checked_sizes(fpp: float, ndv: int | None, max_bytes: int) -> int:
-    if not 0 < fpp < 1:
-        raise ValueError(f"fpp is a rate between 0 and 1, not {fpp}")
-    if ndv is not None and ndv < 0:
-        raise ValueError(f"ndv is a count, not {ndv}")
-    if max_bytes < 64:
-        raise ValueError(f"max_bytes is at least 64, not {max_bytes}")
-    return max_bytes
+    return tuple(map_in_order(work, plans, at_once, stop))
 
 
 _Survey = tuple[Footer, list[LeafColumn], list[StoredFilter]]
 
 
-def _survey(source: Source, columns: tuple[tuple[str, ...], ...]) -> Plan[_Survey]:
+def _survey(source: Source, options: AddOptions) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
-    leaves = [find_leaf(footer.leaves, path, where=source.name) for path in dict.fromkeys(columns)]
+    paths = [options.locate(footer, path) if options.locate else path for path in options.columns]
+    leaves = [find_leaf(footer.leaves, path, where=source.name) for path in dict.fromkeys(paths)]
     return footer, leaves, (yield from read_filters(footer, leaves))
 
 
-def _checked_add(source: Source, target: str | None, outcome: _Survey | Exception, options: _AddOptions) -> _AddPlan:
-    plan = _AddPlan(source, target)
+def _checked_add(source: Source, target: str | None, outcome: _Survey | Exception, options: AddOptions) -> AddPlan:
+    plan = AddPlan(source, target)
     try:
         if isinstance(outcome, Exception):
             raise outcome
         footer, leaves, stored = outcome
         plan.footer = footer
-        _require_writable(source, target, footer, options.force, plan.notes)
+        _require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
         for leaf in leaves:
             if reason := unbuildable(leaf):
                 raise UnsupportedError(f"column {leaf.name} ({leaf.type_name}) cannot have a filter: {reason}")
@@ -303,7 +332,7 @@ def _checked_add(source: Source, target: str | None, outcome: _Survey | Exceptio
 
 
 def _plan_chunk(
-    plan: _AddPlan, row_group: int, leaf: LeafColumn, chunk: Any, old: StoredFilter | None, options: _AddOptions
+    plan: AddPlan, row_group: int, leaf: LeafColumn, chunk: Any, old: StoredFilter | None, options: AddOptions
 ) -> None:
     if old is not None and old.problem is None and not options.replace:
         if options.fill_lengths and old.location and old.location.length is None:
@@ -317,7 +346,9 @@ def _plan_chunk(
         plan.build.append((row_group, leaf, (old.problem or "asked to") if old else None))
 
 
-def _require_writable(source: Source, target: str | None, footer: Footer, force: bool, notes: list[str]) -> None:
+def _require_writable(
+    source: Source, target: str | None, footer: Footer, force: bool, notes: list[str], *, for_swap: bool = False
+) -> None:
     """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
     if footer.is_signed:
         raise UnsupportedError("the footer is signed (encryption with a plaintext footer); a change would break it")
@@ -327,7 +358,7 @@ def _require_writable(source: Source, target: str | None, footer: Footer, force:
                 raise UnsupportedError("the file has encrypted columns, and its footer is not ours to change")
             if column.file_path:
                 raise UnsupportedError(f"column chunks lie in another file ({column.file_path})")
-    table = table_around(source.fs, target or source.path)
+    table = None if for_swap else table_around(source.fs, target or source.path)
     if table is None:
         return
     kind, root = table
@@ -337,7 +368,8 @@ def _require_writable(source: Source, target: str | None, footer: Footer, force:
     notes.append(f"forced: {breaks}; readers that compare sizes or checksums may fail")
 
 
-def _preview(plan: _AddPlan, options: _AddOptions) -> FileAdded:
+def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
+    """Return what would be done to a planned file."""
     if plan.error is not None:
         return plan.refused(plan.error)
     assert plan.footer is not None
@@ -360,7 +392,7 @@ def _preview(plan: _AddPlan, options: _AddOptions) -> FileAdded:
 
 
 def _write_filters(
-    plan: _AddPlan, options: _AddOptions, threads: int, tick: Callable[[], None], stop: threading.Event
+    plan: AddPlan, options: AddOptions, threads: int, tick: Callable[[], None], stop: threading.Event
 ) -> FileAdded:
     footer = plan.footer
     assert footer is not None
@@ -393,7 +425,7 @@ def _write_filters(
                 )
             copied.result()
         if not edits:
-            return _finish(plan, out)
+            return _finish(plan, out, options)
         _append_footer(out, footer, edits)
         out.commit()
     return plan.result("written", bytes_added=out.position - plan.source.size, filters=tuple(filters))
@@ -414,28 +446,40 @@ def _once_copied(copied: Future[None], built: Iterable[SplitBlockBloomFilter]) -
     yield from held
 
 
-def _leave(plan: _AddPlan, options: _AddOptions) -> FileAdded:
+def _leave(plan: AddPlan, options: AddOptions) -> FileAdded:
     """Return that there is nothing to do, after copying the file as it is where there is another to write."""
-    if plan.target is None:
+    if plan.target is None or options.for_swap:
         return plan.result("unchanged")
     with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
         _note_stale(out, plan.notes)
         out.copy()
-        return _finish(plan, out)
+        return _finish(plan, out, options)
 
 
-def _finish(plan: _AddPlan, out: Rewrite) -> FileAdded:
-    if plan.target is not None:
+def _finish(plan: AddPlan, out: Rewrite, options: AddOptions) -> FileAdded:
+    if plan.target is not None and not options.for_swap:
         out.commit()
     return plan.result("unchanged")
 
 
 def _build(
-    chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options: _AddOptions, stopped: Callable[[], bool]
+    chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options: AddOptions, stopped: Callable[[], bool]
 ) -> SplitBlockBloomFilter:
     """Return the filter of a column chunk's values, every batch of which was checked against it."""
     ndv = _sizing_ndv(chunks, row_group, leaf, options)
     bloom = SplitBlockBloomFilter.sized_for(ndv, options.fpp, max_bytes=options.max_bytes)
+    fill(bloom, chunks, row_group, leaf, stopped)
+    return bloom if options.ndv is not None else bloom.folded_to(options.fpp)
+
+
+def fill(
+    bloom: SplitBlockBloomFilter,
+    chunks: ColumnChunks,
+    row_group: int,
+    leaf: LeafColumn,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Insert every value of a column chunk, and check that each is found."""
     for array in chunks.values(row_group, leaf):
         if stopped():
             raise CancelledError
@@ -443,10 +487,9 @@ def _build(
             bloom.insert(hashes)
             if 0 in bloom.check(hashes):
                 raise CorruptFileError("a value just inserted is not found: this machine's memory or build is broken")
-    return bloom if options.ndv is not None else bloom.folded_to(options.fpp)
 
 
-def _sizing_ndv(chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options: _AddOptions) -> int:
+def _sizing_ndv(chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options: AddOptions) -> int:
     return options.ndv if options.ndv is not None else chunks.value_bound(row_group, leaf)
 
 

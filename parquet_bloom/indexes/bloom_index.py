@@ -23,12 +23,13 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from parquet_bloom.cache import Cache
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.footer import Plan, interned
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.results import Record, from_row
@@ -82,12 +83,15 @@ class Blocks(Record):
         start = self.starts[block // self.rows] + block % self.rows * self.row_bytes
         return ByteRange(start, start + self.row_bytes)
 
+    def selected_by(self, hash_: int) -> int:
+        """Return the number of the block that a hash selects."""
+        return block_index(hash_, self.num_bytes // BLOCK_BYTES)
+
     def checked(self, block: int, data: bytes) -> bytes | None:
         """Return the blocks of a row as it was read, or None if it is damaged."""
         body, crc = data[:-CRC_BYTES], data[-CRC_BYTES:]
-        return (
-            body if len(data) == self.row_bytes and zlib.crc32(body, block) == int.from_bytes(crc, "little") else None
-        )
+        is_whole = len(data) == self.row_bytes and zlib.crc32(body, block) == int.from_bytes(crc, "little")
+        return body if is_whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,12 @@ class Version(Record):
     @property
     def name(self) -> str:
         """The name of its file."""
-        return f"{self.number:08}.json"
+        return version_name(self.number)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of the files that it is made of, without its own."""
+        return {name for s in self.segments for name in (s.name, *(blocks.name for blocks in s.blocks))}
 
     def to_json(self) -> bytes:
         """Return the file's bytes: JSON, with the CRC-32 of the rest."""
@@ -122,14 +131,16 @@ class Version(Record):
 
     @classmethod
     def of_json(cls, data: bytes) -> Version:
-        """Return the version that a file holds; raises `CorruptFileError`."""
+        """Return the version that a file holds; raises `CorruptFileError`, and `UnsupportedError` for other formats."""
         try:
             stored = json.loads(data)
             body = stored["version"]
-            if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != stored["crc"] or body["format"] != FORMAT:
-                raise CorruptFileError("the version of the index is damaged, or of a format that is not known")
+            if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != stored["crc"]:
+                raise CorruptFileError("its checksum does not fit")
+            if body["format"] != FORMAT:
+                raise UnsupportedError(f"the index is of format {body['format']}, which needs a newer parquet-bloom")
             return from_row(cls, body)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptFileError(f"the version of the index cannot be read: {error}") from error
 
 
@@ -206,85 +217,179 @@ def leaves_of(schema: str) -> tuple[LeafColumn, ...]:
 
 
 class Place(NamedTuple):
-    """Where a filter of a data file is."""
+    """Where a filter of a data file is: the name of the blocks file, and the slot in it."""
 
-    blocks: Blocks
+    blocks: str
     slot: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexedSchema:
+    """What data files share that the same can be said of: their leaf columns, and which of these have filters."""
+
+    leaves: tuple[LeafColumn, ...]
+    indexed: frozenset[int]
 
 
 @dataclass(slots=True)
 class IndexedFile:
-    """A data file as the index knows it: its schema, its row groups, and the filters of some columns."""
+    """A data file as the index knows it: the filters of some columns, and why others have none.
+
+    `row_groups` are (rows, first byte, byte after the last).
+    """
 
     version: str
     size: int
-    leaves: tuple[LeafColumn, ...]
-    row_groups: tuple[Extent, ...]
+    schema: IndexedSchema
+    row_groups: tuple[tuple[int, int, int], ...]
     filters: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # by the leaf's index
+    problems: dict[str, str] = field(default_factory=dict)  # by column
     memo: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that the index speaks of, with a filter or with the reason why there is none."""
+        return {self.schema.leaves[number].name for number in self.filters} | set(self.problems)
 
 
 class BloomIndex:
-    """An index as it was when it was opened."""
+    """An index as it was when it was opened. `lost` are the segments that are gone or damaged."""
 
-    def __init__(self, version: Version, files: dict[str, IndexedFile], sources: dict[str, Source]) -> None:
-        self.version, self._files, self._sources = version, files, sources
+    def __init__(self, version: Version) -> None:
+        self.version = version
+        self.lost: frozenset[str] = frozenset()
+        self.is_complete = True  # unlike one that was opened while a part could not be read
+        self.num_bytes = 0
+        self._files: dict[str, IndexedFile] = {}
+        self._sources: dict[str, Source] = {}
+        self._blocks = {blocks.name: blocks for segment in version.segments for blocks in segment.blocks}
+
+    @classmethod
+    def opened(cls, folder: Folder, version: Version, *, log: RequestLog | None = None) -> BloomIndex:
+        """Read the entries of a version; a part that cannot be read is left out."""
+        index = cls(version)
+        lost = set()
+        for segment in version.segments:
+            try:
+                index._take(segment, folder, log)
+            except (CorruptFileError, FileNotFoundError) as error:
+                LOG.warning("a part of the index says nothing: %s", error)
+                lost.add(segment.name)
+            except (ParquetBloomError, OSError) as error:
+                LOG.warning("a part of the index says nothing: %s", error)
+                index.is_complete = False
+        index.lost = frozenset(lost)
+        index._share_schemas()
+        return index
+
+    def _take(self, segment: Segment, folder: Folder, log: RequestLog | None) -> None:
+        data = checked_entries(folder, segment, log=log)
+        sources = {blocks.name: folder.source(blocks.name) for blocks in segment.blocks}
+        for blocks in segment.blocks:
+            if sources[blocks.name].size != blocks.size:
+                raise CorruptFileError(f"{blocks.name} is damaged")
+        self._sources |= sources
+        columns = {column.column for column in self.version.columns}
+        names = [blocks.name for blocks in segment.blocks]
+        numbers: dict[tuple[int, str], int] = {}
+        for row in _rows(data, _READ):
+            path, version, size, groups, schema, column, slots, problem = row
+            if column not in columns:
+                continue
+            known = self._files.get(path)
+            if known is None or known.version != version:  # of another state of the file, nothing counts
+                leaves = IndexedSchema(leaves_of(schema), frozenset())
+                known = self._files[path] = IndexedFile(version, size, leaves, groups)
+            key = id(known.schema.leaves), column
+            if key not in numbers:
+                numbers[key] = next((leaf.index for leaf in known.schema.leaves if leaf.name == column), -1)
+            index = numbers[key]
+            known.filters.pop(index, None)
+            known.problems.pop(column, None)
+            if problem is None and index >= 0:
+                known.filters[index] = tuple(Place(names[blocks], slot) for blocks, slot in slots)
+            else:
+                known.problems[column] = problem or "the file lacks it"
+        self.num_bytes += _BYTES_OF_A_ROW * segment.num_rows
+
+    def _share_schemas(self) -> None:
+        shared: dict[tuple[int, frozenset[int]], IndexedSchema] = {}
+        for file in self._files.values():
+            key = id(file.schema.leaves), frozenset(file.filters)
+            if key not in shared:
+                shared[key] = IndexedSchema(file.schema.leaves, key[1])
+            file.schema = shared[key]
 
     def find(self, source: Source) -> IndexedFile | None:
         """Return what the index has of a data file as it is now, or None."""
         found = self._files.get(source.relative)
-        if found is None or not source.is_settled or found.version != source.version or found.size != source.size:
+        if found is None or found.version != source.version or found.size != source.size or not source.is_settled:
             return None
         return found
 
     def ask(
-        self, questions: Sequence[tuple[Sequence[Place], Sequence[int]]], *, limits: Limits, log: RequestLog | None
-    ) -> list[bool]:
-        """Return for each question whether one of these filters may hold one of these hashes; True where unknown."""
-        wanted: dict[str, dict[int, ByteRange]] = {}
-        for places, hashes in questions:
-            for blocks in {place.blocks.name: place.blocks for place in places}.values():
-                of_file = wanted.setdefault(blocks.name, {})
-                for hash_ in hashes:
-                    block = block_index(hash_, blocks.num_bytes // BLOCK_BYTES)
-                    of_file[block] = blocks.range(block)
-        if sum(len(r) for of_file in wanted.values() for r in of_file.values()) > MOST_BYTES:
-            return [True] * len(questions)
-        by_name = {b.name: b for segment in self.version.segments for b in segment.blocks}
-        rows: dict[tuple[str, int], bytes] = {}
-        jobs = ((self._sources[name], _ranges(wanted[name])) for name in wanted)
-        for name, (_, found) in zip(wanted, drive(jobs, limits=limits, log=log), strict=True):
-            if isinstance(found, Exception):
-                LOG.warning("the index says nothing: %s", found)
+        self,
+        questions: Sequence[tuple[Sequence[Sequence[Place]], Sequence[int]]],
+        *,
+        limits: Limits,
+        log: RequestLog | None,
+    ) -> list[list[bool]]:
+        """Answer questions, each of the filters of many files and of hashes.
+
+        Returns for each file of each question whether one of its filters may hold one of the hashes; True where that is
+        not known.
+        """
+        hashes_of: dict[str, set[int]] = {}
+        asked = [({place.blocks for places in files for place in places}, hashes) for files, hashes in questions]
+        for names, hashes in asked:
+            for name in names:
+                hashes_of.setdefault(name, set()).update(hashes)
+        rows = self._read(hashes_of, limits, log)
+        answers = []
+        for (files, hashes), (names, _) in zip(questions, asked, strict=True):
+            found = {name: self._any(name, hashes, rows) for name in names}
+            answers.append([any(found[name][slot] for name, slot in places) for places in files])
+        return answers
+
+    def _read(
+        self, hashes_of: dict[str, set[int]], limits: Limits, log: RequestLog | None
+    ) -> dict[tuple[str, int], bytes]:
+        """Return the rows, by blocks file and number, that hashes select, as far as they can be read."""
+        wanted = {name: self._ranges(self._blocks[name], hashes) for name, hashes in hashes_of.items()}
+        if sum(len(r) for ranges in wanted.values() for r in ranges.values()) > MOST_BYTES:
+            return {}
+        rows = {}
+        jobs = ((self._sources[name], _fetch(ranges)) for name, ranges in wanted.items())
+        for name, (_, parts) in zip(wanted, drive(jobs, limits=limits, log=log), strict=True):
+            if isinstance(parts, Exception):
+                LOG.warning("the index says nothing: %s", parts)
                 continue
-            for block, data in found.items():
-                if (row := by_name[name].checked(block, data)) is None:
+            for block, data in parts.items():
+                if (row := self._blocks[name].checked(block, data)) is None:
                     LOG.warning("the index says nothing: %s is damaged", name)
                 else:
                     rows[name, block] = row
-        answers = _Answers(rows)
-        return [any(answers.may_hold(place, h) for place in places for h in hashes) for places, hashes in questions]
+        return rows
+
+    def _ranges(self, blocks: Blocks, hashes: Iterable[int]) -> dict[int, ByteRange]:
+        return {block: blocks.range(block) for block in sorted({blocks.selected_by(hash_) for hash_ in hashes})}
+
+    def _any(self, name: str, hashes: Iterable[int], rows: dict[tuple[str, int], bytes]) -> bytes:
+        """Return for each slot of a blocks file whether it may hold any of the hashes: 0 if not."""
+        blocks, found = self._blocks[name], 0
+        for hash_ in hashes:
+            row = rows.get((name, blocks.selected_by(hash_)))
+            if row is None:
+                return b"\1" * blocks.num_slots
+            found |= int.from_bytes(blocks_contain(row, hash_), "little")
+        return found.to_bytes(blocks.num_slots, "little")
 
 
-class _Answers:
-    """What all filters of a blocks file say to a hash, worked out once."""
-
-    def __init__(self, rows: dict[tuple[str, int], bytes]) -> None:
-        self._rows = rows
-        self._found: dict[tuple[str, int], bytes] = {}
-
-    def may_hold(self, place: Place, hash_: int) -> bool:
-        """Return whether a filter may hold a hash; True where its row could not be read."""
-        key = place.blocks.name, hash_
-        found = self._found.get(key)
-        if found is None:
-            block = block_index(hash_, place.blocks.num_bytes // BLOCK_BYTES)
-            row = self._rows.get((place.blocks.name, block))
-            found = self._found[key] = b"\1" * place.blocks.num_slots if row is None else blocks_contain(row, hash_)
-        return found[place.slot] != 0
+_BYTES_OF_A_ROW = 2000
+"""What an opened index takes in memory for a row, about."""
 
 
-def _ranges(wanted: dict[int, ByteRange]) -> Plan[dict[int, bytes]]:
+def _fetch(wanted: dict[int, ByteRange]) -> Plan[dict[int, bytes]]:
     parts = yield list(wanted.values())
     return dict(zip(wanted, parts, strict=True))
 
@@ -300,15 +405,15 @@ def open_index(
     """Return the index of the data below `root`, or None if there is none that can be read."""
     folder = folder_of(root, storage_options=storage_options, filesystem=filesystem)
     try:
-        version = newest(folder, log=log)
-        if version is None:
+        found = newest(folder, log=log)
+        if found is None or not found.version.columns:
             return None
-        key = version.source.identity and ("bloom index", version.source.identity)
+        key = found.source and found.source.identity and ("bloom index", found.source.identity)
         index: BloomIndex | None = cache.get(key) if key else None
         if index is None:
-            index, num_bytes = _opened(folder, version.version, log)
-            if key:
-                cache.put(key, index, num_bytes)
+            index = BloomIndex.opened(folder, found.version, log=log)
+            if key and index.is_complete:
+                cache.put(key, index, index.num_bytes)
     except (ParquetBloomError, OSError) as error:
         LOG.warning("the index of %s is not used: %s", root, error)
         return None
@@ -340,19 +445,37 @@ def folder_of(root: str, *, storage_options: StorageOptions = None, filesystem: 
 
 
 class Newest(NamedTuple):
-    """The version that counts, and its file."""
+    """The version that counts, and its file; `number` is the highest of all, also of those that are damaged."""
 
     version: Version
-    source: Source
+    source: Source | None
+    number: int
 
 
 def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
-    """Return the newest version in a folder, or None; raises `CorruptFileError` and `OSError`."""
-    numbers = [int(name[:8]) for name in folder.names() if re.fullmatch(r"\d{8}\.json", name)]
-    if not numbers:
-        return None
-    source = folder.source(f"{max(numbers):08}.json")
-    return Newest(Version.of_json(read_whole(source, log=log)), source)
+    """Return the newest version in a folder that can be read, or None if there never was one.
+
+    Where every one is damaged it is a version without columns. Raises `OSError`, and `UnsupportedError` for a version
+    of another format.
+    """
+    numbers = version_numbers(folder.names())
+    for number in reversed(numbers):
+        source = folder.source(version_name(number))
+        try:
+            return Newest(Version.of_json(read_whole(source, log=log)), source, numbers[-1])
+        except CorruptFileError as error:
+            LOG.warning("a version of the index counts for nothing: %s", error)
+    return Newest(Version(), None, numbers[-1]) if numbers else None
+
+
+def version_numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the versions among the names of files, ascending."""
+    return sorted(int(name[:8]) for name in names if re.fullmatch(r"[0-9]{8}\.json", name))
+
+
+def version_name(number: int) -> str:
+    """Return the name of a version's file."""
+    return f"{number:08}.json"
 
 
 def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
@@ -365,54 +488,48 @@ def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
     return run(source, plan(), log=log)
 
 
-def _opened(folder: Folder, version: Version, log: RequestLog | None) -> tuple[BloomIndex, int]:
-    files: dict[str, IndexedFile] = {}
-    sources: dict[str, Source] = {}
-    num_bytes = 0
-    columns = {column.column for column in version.columns}
-    for segment in version.segments:
-        try:
-            data = read_whole(folder.source(segment.name), log=log)
-            if zlib.crc32(data) != segment.crc:
-                raise CorruptFileError(f"{segment.name} is damaged")
-            for blocks in segment.blocks:
-                sources[blocks.name] = folder.source(blocks.name)
-                if sources[blocks.name].size != blocks.size:
-                    raise CorruptFileError(f"{blocks.name} is damaged")
-        except (ParquetBloomError, OSError) as error:
-            LOG.warning("a part of the index says nothing: %s", error)
-            continue
-        num_bytes += 8 * len(data)
-        for entry in entries_of(data):
-            if entry.column in columns:
-                _take(files, entry, segment)
-    return BloomIndex(version, files, sources), num_bytes
+def checked_entries(folder: Folder, segment: Segment, *, log: RequestLog | None = None) -> bytes:
+    """Return the entries file of a segment; raises `CorruptFileError` and `OSError`."""
+    data = read_whole(folder.source(segment.name), log=log)
+    if len(data) != segment.size or zlib.crc32(data) != segment.crc:
+        raise CorruptFileError(f"{segment.name} is damaged")
+    return data
 
 
-def _take(files: dict[str, IndexedFile], entry: Entry, segment: Segment) -> None:
-    known = files.get(entry.path)
-    if known is None or known.version != entry.version:  # of an older state, nothing counts
-        known = files[entry.path] = IndexedFile(entry.version, entry.size, leaves_of(entry.schema), entry.row_groups)
-    index = next((leaf.index for leaf in known.leaves if leaf.name == entry.column), -1)
-    known.filters.pop(index, None)
-    if entry.problem is None and index >= 0:
-        known.filters[index] = tuple(Place(segment.blocks[slot.blocks], slot.slot) for slot in entry.slots)
+_READ = ("path", "version", "size", "row_groups", "schema", "column", "slots", "problem")
+"""The columns of the entries that pruning needs."""
+
+
+def _rows(data: bytes, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an entries file as tuples of these columns; what is nested are tuples of tuples."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data), columns=list(columns), use_threads=False).combine_chunks()
+    return zip(*(_values(table.column(name)) for name in columns), strict=True)
+
+
+def _values(column: Any) -> Iterable[Any]:
+    import pyarrow as pa
+
+    if not pa.types.is_list(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    flat = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    structs = flat.flatten()
+    items = list(zip(*(part.to_pylist() for part in structs.flatten()), strict=True))
+    stops = accumulate(flat.value_lengths().to_pylist(), initial=0)
+    return [tuple(items[start:stop]) for start, stop in pairwise(stops)]
 
 
 def entries_of(data: bytes) -> Iterator[Entry]:
     """Yield the rows of an entries file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(pa.BufferReader(data), use_threads=False)
-    extents: dict[Any, tuple[Extent, ...]] = {}
-    for row in table.to_pylist():
-        key = tuple(tuple(group.values()) for group in row["row_groups"])
-        if key not in extents:
-            extents[key] = tuple(Extent(*group) for group in key)
-        row["row_groups"] = extents[key]
-        row["slots"] = tuple(Slot(**slot) for slot in row["slots"])
-        yield Entry(**row)
+    names = [f.name for f in fields(Entry)]
+    for row in _rows(data, names):
+        values = dict(zip(names, row, strict=True))
+        values["row_groups"] = tuple(Extent(*group) for group in values["row_groups"])
+        values["slots"] = tuple(Slot(*slot) for slot in values["slots"])
+        yield Entry(**values)
 
 
 def entries_bytes(entries: Iterable[Entry]) -> bytes:
@@ -442,29 +559,27 @@ def blocks_file(name: str, column: str, bitsets: Sequence[bytes]) -> tuple[bytes
     num_bytes = len(bitsets[0])
     blocks = Blocks(name, 0, column, num_bytes, len(bitsets), 0, ())
     width, count = blocks.row_bytes, num_bytes // BLOCK_BYTES
-    rows = max(1, min(count, GROUP_BYTES // width))
-    data = b"".join(_row(block, bitsets) for block in range(count))
-    array = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(data)])
+    rows = max(1, min(count, GROUP_BYTES // width, _MOST_ROWS_OF_A_PAGE))
     schema = pa.schema([pa.field("blocks", pa.binary(width), nullable=False)])
     out = pa.BufferOutputStream()
-    pq.write_table(
-        pa.table([array], schema=schema),
-        out,
-        row_group_size=rows,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
-        data_page_size=2**30,
-        max_rows_per_page=rows,
-        store_schema=False,
-    )
-    written = bytes(out.getvalue())
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+    with pq.ParquetWriter(out, schema, data_page_size=2**30, **options) as writer:
+        for start in range(0, count, rows):
+            group = [_row(block, bitsets) for block in range(start, min(start + rows, count))]
+            data = [None, pa.py_buffer(b"".join(group))]
+            array = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(group), data)
+            writer.write_table(pa.table([array], schema=schema), row_group_size=rows)
+    written = out.getvalue().to_pybytes()
     starts = tuple(_starts(pq.read_metadata(pa.BufferReader(written)), width))
     blocks = replace(blocks, size=len(written), rows=rows, starts=starts)
     for block in range(count):
-        if written[slice(*blocks.range(block))] != data[block * width : (block + 1) * width]:
+        if blocks.checked(block, written[slice(*blocks.range(block))]) is None:
             raise CorruptFileError("the blocks are not where they were written")
     return written, blocks
+
+
+_MOST_ROWS_OF_A_PAGE = 20_000
+"""pyarrow begins another page there."""
 
 
 def _row(block: int, bitsets: Sequence[bytes]) -> bytes:

@@ -1,0 +1,118 @@
+"""Tables of Delta Lake and Iceberg: the live files of a snapshot, and commits that swap files for equal ones.
+
+A table's metadata is read and written through deltalake and pyiceberg only, which are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
+from parquet_bloom.tables import delta, iceberg
+from parquet_bloom.tables.snapshots import (
+    FailedCommitError,
+    LiveFile,
+    OpenTable,
+    Snapshot,
+    Swap,
+    UnknownOutcomeError,
+    fsspec_options,
+)
+
+__all__ = [
+    "FailedCommitError",
+    "LiveFile",
+    "OpenTable",
+    "Snapshot",
+    "Swap",
+    "UnknownOutcomeError",
+    "live_sources",
+    "open_table",
+    "snapshot_of",
+]
+
+_OPENERS: dict[str, Callable[..., OpenTable]] = {"Delta": delta.OpenDelta, "Iceberg": iceberg.OpenIceberg}
+
+
+def snapshot_of(
+    table: Any, *, kind: str | None = None, as_of: int | str | None = None, storage_options: StorageOptions = None
+) -> Snapshot | None:
+    """Return a table's live files, now or `as_of`; None where `table` is not the root of a Delta or Iceberg table.
+
+    `table` is a directory, a URL, an Iceberg `*.metadata.json`, a `deltalake.DeltaTable` or a pyiceberg `Table`.
+    `as_of` is a Delta version, an Iceberg snapshot id, branch or tag, or a time in ISO 8601 (UTC unless it says
+    otherwise). With `kind`, "delta" or "iceberg", a path that is no such table raises `FileNotFoundError`.
+
+    `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
+    them under their own names.
+    """
+    found = _kind_of(table, kind, storage_options)
+    if found is None:
+        return None
+    return _OPENERS[found](table, storage_options=storage_options, as_of=as_of).snapshot
+
+
+def live_sources(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    as_of: int | str | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+) -> tuple[list[Source], Snapshot | None]:
+    """Return the files that `paths` name: those of the snapshot where they are the root of a Delta or Iceberg table.
+
+    Raises `UnsupportedError` for an `as_of` of anything else, and what `find` and `snapshot_of` raise.
+    """
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    snapshot = None
+    if len(listed) == 1 and filesystem is None and _may_be_table(root := os.fspath(listed[0])):
+        snapshot = snapshot_of(root, as_of=as_of, storage_options=storage_options)
+    if snapshot is not None:
+        return snapshot.sources(storage_options), snapshot
+    if as_of is not None:
+        raise UnsupportedError("only the directory of one Delta or Iceberg table has versions")
+    return find(listed, filesystem=filesystem, storage_options=storage_options), None
+
+
+def _may_be_table(path: str) -> bool:
+    return not path.endswith(".parquet") and not any(char in path for char in "*?[")
+
+
+def open_table(table: Any, *, kind: str | None = None, storage_options: StorageOptions = None) -> OpenTable:
+    """Return a table for committing to, at its newest snapshot.
+
+    An object of deltalake or pyiceberg is used as it is, and left at the newest snapshot. Raises `FileNotFoundError`
+    where `table` is not the root of a Delta or Iceberg table, `UnsupportedError` where no commit to it would be right.
+    """
+    found = _kind_of(table, kind, storage_options)
+    if found is None:
+        raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
+    opened = _OPENERS[found](table, storage_options=storage_options)
+    opened.require_committable()
+    return opened
+
+
+def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
+    wanted = asked.capitalize() if asked else None
+    if wanted not in (None, *_OPENERS):
+        raise UnsupportedError(f"{asked} tables are not read here; delta and iceberg are")
+    found = _kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
+    if not isinstance(table, str | os.PathLike):
+        homes = {base.__module__.partition(".")[0] for base in type(table).__mro__}
+        found = "Delta" if "deltalake" in homes else "Iceberg" if "pyiceberg" in homes else None
+        if found is None:
+            raise UnsupportedError(f"{type(table).__name__} is neither a path, a deltalake nor a pyiceberg table")
+    if wanted is not None and found != wanted:
+        raise FileNotFoundError(f"{table} is not the directory of a table of {wanted}")
+    return found
+
+
+def _kind_of_path(path: str, storage_options: StorageOptions) -> str | None:
+    if path.endswith(iceberg.METADATA):
+        return "Iceberg"
+    fs, inner = resolve(path, None, fsspec_options(storage_options))
+    kind = table_kind(fs, inner.rstrip("/"))
+    return kind if kind in _OPENERS else None

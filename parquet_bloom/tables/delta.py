@@ -1,0 +1,397 @@
+"""Delta tables through deltalake.
+
+A swap is one version that removes the old files and adds the new, `dataChange` false, so that streams and the change
+feed see nothing. deltalake commits a remove of a file that is not in the table, and with retries it commits over an
+OPTIMIZE: either would make rows live twice. So a commit is built on the very version whose files were looked at, is not
+retried, and what became of it is looked at too. (Delta transaction log protocol: Add File and Remove File.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.footer import Plan
+from parquet_bloom.ranges import ByteRange
+from parquet_bloom.schema import format_path
+from parquet_bloom.storage import StorageOptions, drive, find, is_local, resolve
+from parquet_bloom.tables.snapshots import (
+    FailedCommitError,
+    LiveFile,
+    Snapshot,
+    Swap,
+    UnknownOutcomeError,
+    check_outcome,
+    check_swaps,
+    delta_options,
+    fsspec_options,
+    moment,
+)
+
+
+class OpenDelta:
+    """A Delta table; see `snapshots.OpenTable`."""
+
+    kind = "Delta"
+
+    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+        self._options = fsspec_options(storage_options)
+        if isinstance(table, str | os.PathLike):
+            self._table, self._root, self._is_local = _loaded(os.fspath(table), storage_options)
+        else:
+            self._table, (self._root, self._is_local) = table, _root_of(table.table_uri)
+            if as_of is None:
+                with _errors(self._root):
+                    table.update_incremental()
+        if as_of is not None:
+            with _errors(self._root):
+                is_version = isinstance(as_of, int) or as_of.isdecimal()
+                self._table.load_as_version(int(as_of) if is_version else moment(str(as_of)))
+        self._log: dict[str, dict[str, Any]] = {}
+        self._log_version: int | None = None
+        self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
+        self.snapshot = self._read()
+
+    def refresh(self) -> Snapshot:
+        """Load and return the newest version."""
+        with _errors(self._root):
+            self._table.update_incremental()
+        self.snapshot = self._read()
+        return self.snapshot
+
+    # ---- reading -------------------------------------------------------------------------
+
+    def _read(self) -> Snapshot:
+        import pyarrow as pa
+
+        with _errors(self._root):
+            adds = pa.table(self._table.get_add_actions())
+            schema = json.loads(self._table.schema().to_json())
+            configuration = self._table.metadata().configuration
+            features = self._table.protocol().writer_features or ()
+        self._tracks_rows = configuration.get("delta.enableRowTracking") == "true" or "rowTracking" in features
+        wanted = [name for name in ("path", "size_bytes", "num_records", "partition") if name in adds.column_names]
+        with_deletes = self._with_deletes()
+        is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+        files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
+        if with_deletes and not any(file.has_deletes for file in files):
+            raise UnsupportedError(f"the deletion vectors of {self._root} belong to files that are not found in it")
+        return Snapshot(
+            self.kind,
+            self._root,
+            self._table.version(),
+            tuple(files),
+            physical_names=dict(_physical_names(schema["fields"])) if is_mapped else {},
+        )
+
+    def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
+        recorded = add["path"]
+        path = self._path_of(recorded)
+        partition = {name: _as_text(value) for name, value in (add.get("partition") or {}).items()}
+        return LiveFile(
+            path, recorded, add["size_bytes"], add.get("num_records"), partition, has_deletes=path in with_deletes
+        )
+
+    def _path_of(self, recorded: str) -> str:
+        path = unquote(recorded)
+        if _is_absolute(path):
+            return path.removeprefix("file://")
+        return f"{self._root.rstrip('/')}/{path}"
+
+    def _with_deletes(self) -> set[str]:
+        """Return the paths of the files that have a deletion vector."""
+        import pyarrow as pa
+
+        with _errors(self._root):
+            if "deletionVectors" not in (self._table.protocol().reader_features or ()):
+                return set()
+            batches = pa.RecordBatchReader.from_stream(self._table.deletion_vectors())
+            urls = [url for batch in batches for url in batch.column("filepath").to_pylist()]
+        return {unquote(url).removeprefix("file://") for url in urls}
+
+    # ---- the log as it is written ----------------------------------------------------------
+
+    def _logged(self, file: LiveFile) -> dict[str, Any] | None:
+        """Return the add action of a live file, as it stands in the log."""
+        self._read_log()
+        return self._log.get(file.recorded)
+
+    def _read_log(self) -> None:
+        version = self.snapshot.version
+        assert version is not None
+        if self._log_version == version:
+            return
+        if self._log_version is None or self._log_version > version:
+            self._log = {}
+            first = self._read_checkpoint(version)
+        else:
+            first = self._log_version + 1
+        self._read_commits(range(first, version + 1))
+        self._log_version = version
+
+    def _read_checkpoint(self, version: int) -> int:
+        """Take in the newest checkpoint up to a version; return the version that the commits go on with."""
+        import pyarrow.parquet as pq
+
+        found: dict[tuple[int, int], list[Any]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for source in find(f"{self._root.rstrip('/')}/_delta_log", storage_options=self._options):
+                number, mark, *part = source.path.rpartition("/")[2].removesuffix(".parquet").split(".")
+                if number.isdecimal() and mark == "checkpoint" and all(p.isdecimal() for p in part):
+                    found.setdefault((int(number), int(part[1]) if part else 1), []).append(source)
+        whole = [(at, num) for (at, num), parts in found.items() if at <= version and len(parts) == num]
+        if not whole:
+            return 0
+        for data in _contents(found[max(whole)]):
+            with pq.ParquetFile(io.BytesIO(data)) as checkpoint:
+                wanted = [f"add.{name}" for name in (*_KEPT, "partitionValues", "tags", "deletionVector")]
+                for row in checkpoint.read(columns=wanted).column("add").to_pylist():
+                    if row is not None and row["path"] is not None:
+                        self._take({**row, **{name: dict(row[name]) for name in _MAPS if row.get(name)}})
+        return max(whole)[0] + 1
+
+    def _read_commits(self, versions: range) -> None:
+        names = [f"{self._root.rstrip('/')}/_delta_log/{version:020}.json" for version in versions]
+        if not names:
+            return
+        try:
+            sources = find(names, storage_options=self._options)
+        except FileNotFoundError as error:
+            raise UnsupportedError(
+                f"{error}: the log of {self._root} goes on from a checkpoint of a kind that is not read here (V2)"
+            ) from None
+        for version, data in zip(versions, _contents(sources), strict=True):
+            for line in data.splitlines():
+                action = json.loads(line) if line else {}
+                if "add" in action:
+                    self._take(action["add"])
+                elif "remove" in action:
+                    self._require_first(version, action["remove"]["path"])
+
+    def _require_first(self, version: int, removed: str) -> None:
+        if (ours := self._swapped.get(removed)) is not None and version > ours:
+            raise CorruptFileError(
+                f"version {version}, by another writer, replaces files that version {ours} had replaced already, and "
+                f"their rows are live twice; restore version {version - 1} (an OPTIMIZE of deltalake that was begun "
+                f"before version {ours} does so: run it at another time)",
+                path=self._root,
+            )
+
+    def _take(self, add: dict[str, Any]) -> None:
+        self._log[add["path"]] = {name: add.get(name) for name in (*_KEPT, *_MAPS, "deletionVector")}
+
+    # ---- committing ------------------------------------------------------------------------
+
+    def require_committable(self) -> None:
+        """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
+        if self._tracks_rows:
+            raise UnsupportedError(f"{self._root} tracks rows by ids, which a commit through deltalake would lose")
+
+    def refusal(self, file: LiveFile) -> str | None:
+        """Return why this file cannot be swapped without harm, or None."""
+        if _is_absolute(unquote(file.recorded)):
+            return "it lies outside of the table's directory (a shallow clone), where another table may own it"
+        if file.recorded != _as_logged(unquote(file.recorded)):
+            return "deltalake would spell its name otherwise than the log does, and its rows would be live twice"
+        add = self._logged(file)
+        if add is None:
+            return "the log's own words on it are not found in commits and checkpoints of the classic kind"
+        if file.has_deletes or add["deletionVector"]:
+            return "it has a deletion vector, and its deleted rows would come back; OPTIMIZE or REORG ... PURGE first"
+        if add["baseRowId"] is not None:
+            return "it has row ids, which a commit through deltalake would lose"
+        return None
+
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return what a swap of this file does not carry over."""
+        add = self._logged(file)
+        return (f"the log's tags {sorted(add['tags'])} are not carried over",) if add and add["tags"] else ()
+
+    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
+        """Swap files in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
+        from deltalake import CommitProperties
+        from deltalake.exceptions import DeltaProtocolError
+
+        before = self.snapshot
+        assert before.version is not None
+        check_swaps(self, swaps)
+        properties = CommitProperties(
+            max_commit_retries=0, custom_metadata={"userMetadata": f"parquet-bloom: {len(swaps)} files with filters"}
+        )
+        try:
+            self._table.create_write_transaction(
+                [action for swap in swaps for action in self._actions(swap)],
+                mode="append",
+                schema=self._table.schema(),
+                partition_by=self._table.metadata().partition_columns,
+                commit_properties=properties,
+            )
+        except DeltaProtocolError as error:
+            raise UnsupportedError(f"deltalake cannot write to {self._root}: {error}") from error
+        except Exception as error:
+            self._require_landed(swaps, error)
+        with _errors(self._root):
+            self._table.load_as_version(before.version + 1)
+        self.snapshot = self._read()
+        renamed = {s.old.recorded: (_as_logged(_beside(s)), s.num_rows) for s in swaps}
+        check_outcome(before, self.snapshot, renamed)
+        self._swapped |= dict.fromkeys(renamed, before.version + 1)
+        return self.snapshot
+
+    def verify(self) -> None:
+        """Raise `CorruptFileError` if another writer has committed over a swap.
+
+        deltalake's OPTIMIZE takes no notice of commits that change no data, another OPTIMIZE's included: one that was
+        begun before a swap and ends after it makes rows live twice.
+        """
+        self.refresh()
+        self._read_log()
+
+    def _actions(self, swap: Swap) -> list[Any]:
+        from deltalake.transaction import AddAction, RemoveAction
+
+        add, now = self._logged(swap.old), int(time.time() * 1000)
+        assert add is not None
+        values = add["partitionValues"] or {}
+        statistics = add["stats"] or "{}"
+        if "numRecords" not in (parsed := json.loads(statistics)):
+            statistics = json.dumps({"numRecords": swap.num_rows, **parsed})
+        return [
+            RemoveAction(unquote(swap.old.recorded), False, now, swap.old.size, values),
+            AddAction(_beside(swap), swap.size, values, now, False, statistics),
+        ]
+
+    def _require_landed(self, swaps: Sequence[Swap], error: Exception) -> None:
+        """Return if the table has the commit for all that an error was raised; raise what became of it otherwise."""
+        before = self.snapshot.version
+        assert before is not None
+        try:
+            self._table.update_incremental()
+            newest = self._table.version()
+            if newest > before:
+                self._table.load_as_version(before + 1)
+                live = {file.recorded for file in self._read().files}
+                if all(_as_logged(_beside(swap)) in live for swap in swaps):
+                    return
+        except Exception as second:
+            raise UnknownOutcomeError(f"{error}; whether {self._root} has the commit is not known: {second}") from error
+        if newest > before:
+            raise ConcurrentChangeError(
+                f"another writer committed version {before + 1} of {self._root}; nothing was committed"
+            ) from error
+        if not self._is_local:
+            raise UnknownOutcomeError(f"{error}; the store may yet make it version {before + 1}") from error
+        raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+
+
+_KEPT = ("path", "stats", "baseRowId")
+_MAPS = ("partitionValues", "tags")
+
+
+def _beside(swap: Swap) -> str:
+    """Return the new file's path in the table, decoded: so does deltalake want it."""
+    folder, slash, _ = unquote(swap.old.recorded).rpartition("/")
+    return f"{folder}{slash}{swap.name}"
+
+
+def _as_logged(path: str) -> str:
+    """Return how deltalake spells a path in the log."""
+    return quote(path, safe="/!$&'()+,-.:;=@_~")
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith(("/", "file:")) or "://" in path
+
+
+def _loaded(path: str, storage_options: StorageOptions) -> tuple[Any, str, bool]:
+    """Return a table, its root as fsspec calls it, and whether it is local."""
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise UnsupportedError("Delta tables are read by deltalake: pip install 'parquet-bloom[delta]'") from None
+    fs, inner = resolve(path, None, fsspec_options(storage_options))
+    root = (inner if is_local(fs) else path).rstrip("/") or "/"
+    with _errors(root):
+        return DeltaTable(root, storage_options=delta_options(storage_options) or None), root, is_local(fs)
+
+
+def _root_of(uri: str) -> tuple[str, bool]:
+    if uri.startswith("file://") or "://" not in uri:
+        return unquote(uri.removeprefix("file://")).rstrip("/") or "/", True
+    return unquote(uri).rstrip("/"), False
+
+
+def _contents(sources: Sequence[Any]) -> Iterator[bytes]:
+    def whole(size: int) -> Plan[bytes]:
+        (data,) = yield [ByteRange(0, size)]
+        return data
+
+    for _, outcome in drive((source, whole(source.size)) for source in sources):
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield outcome
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a partition value as Delta's log writes it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return str(value)
+
+
+_PHYSICAL = "delta.columnMapping.physicalName"
+
+
+def _physical_names(
+    fields: Sequence[dict[str, Any]], logical: tuple[str, ...] = (), physical: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield the path of each field, groups included, as the table calls it and as files do."""
+    for field in fields:
+        paths = (*logical, field["name"]), (*physical, field["metadata"].get(_PHYSICAL, field["name"]))
+        yield format_path(paths[0]), format_path(paths[1])
+        yield from _physical_below(field["type"], *paths)
+
+
+def _physical_below(kind: Any, logical: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if not isinstance(kind, dict):
+        return
+    if kind["type"] == "struct":
+        yield from _physical_names(kind["fields"], logical, physical)
+    elif kind["type"] == "array":
+        step = ("list", "element")
+        yield from _physical_below(kind["elementType"], (*logical, *step), (*physical, *step))
+    elif kind["type"] == "map":
+        for part in ("key", "value"):
+            step = ("key_value", part)
+            yield from _physical_below(kind[f"{part}Type"], (*logical, *step), (*physical, *step))
+
+
+@contextlib.contextmanager
+def _errors(root: str) -> Iterator[None]:
+    """Make deltalake's errors ours, its panics included, which are no `Exception`."""
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        yield
+    except TableNotFoundError as error:
+        raise FileNotFoundError(f"{root} is not a Delta table: {error}") from None
+    except DeltaError as error:
+        raise UnsupportedError(f"deltalake cannot read {root}: {error}") from error
+    except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise UnsupportedError(f"deltalake broke down over {root}: {error}") from error

@@ -1,0 +1,310 @@
+"""Iceberg tables through pyiceberg.
+
+A swap is one overwrite snapshot that deletes the old files' entries and adds copies of them with another path and size:
+statistics, partition and split offsets are the same, for no row group moves. Commits go through the table's catalog;
+metadata that no catalog knows of is never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
+from parquet_bloom.schema import format_path
+from parquet_bloom.storage import StorageOptions, is_local, names_in, resolve
+from parquet_bloom.tables.snapshots import (
+    LiveFile,
+    Snapshot,
+    Swap,
+    UnknownOutcomeError,
+    check_outcome,
+    check_swaps,
+    fsspec_options,
+    iceberg_options,
+    moment,
+)
+
+METADATA = ".metadata.json"
+
+
+class OpenIceberg:
+    """An Iceberg table; see `snapshots.OpenTable`."""
+
+    kind = "Iceberg"
+
+    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+        self._has_catalog = not isinstance(table, str | os.PathLike)
+        if isinstance(table, str | os.PathLike):
+            self._table = _static(os.fspath(table), storage_options)
+        else:
+            self._table = table
+            self._has_catalog = type(table).__name__ != "StaticTable"
+            if self._has_catalog and as_of is None:
+                table.refresh()
+        self._entries: dict[str, Any] = {}
+        self.snapshot = self._read(self._current() if as_of is None else self._as_of(as_of))
+
+    def refresh(self) -> Snapshot:
+        """Load and return the newest snapshot."""
+        if self._has_catalog:
+            self._table.refresh()
+        self.snapshot = self._read(self._current())
+        return self.snapshot
+
+    def _current(self) -> Any:
+        return self._table.current_snapshot()
+
+    def _as_of(self, as_of: int | str) -> Any:
+        if isinstance(as_of, int) or as_of.isdecimal():
+            found = self._table.snapshot_by_id(int(as_of))
+        else:
+            found = self._table.snapshot_by_name(as_of)
+            if found is None:
+                found = self._table.snapshot_as_of_timestamp(int(moment(as_of).timestamp() * 1000))
+        if found is None:
+            raise ValueError(f"{self._table.location()} has no snapshot {as_of}")
+        return found
+
+    # ---- reading -------------------------------------------------------------------------
+
+    def _read(self, at: Any) -> Snapshot:
+        files, self._entries = [], {}
+        for entry, has_deletes in self._live(at):
+            self._entries[entry.file_path] = entry
+            files.append(self._live_file(entry, has_deletes))
+        schemas = self._table.schemas()
+        # Readers take the snapshot's own schema for an earlier one, and for the current one the table's.
+        is_earlier = at is not None and at != self._current()
+        schema = schemas[at.schema_id] if is_earlier and at.schema_id in schemas else self._table.schema()
+        return Snapshot(
+            self.kind,
+            _fsspec_path(self._table.location()),
+            at.snapshot_id if at is not None else None,
+            tuple(files),
+            field_ids=dict(_field_ids(schema.fields)),
+        )
+
+    def _live(self, at: Any) -> Iterator[tuple[Any, bool]]:
+        """Yield the entry of each data file, and whether deletes apply to it."""
+        from pyiceberg.manifest import ManifestContent
+
+        if at is None:
+            return
+        manifests = at.manifests(self._table.io)
+        kinds = {
+            manifest.content for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()
+        }
+        deleted = self._deleted(at) if ManifestContent.DELETES in kinds else set()
+        for manifest in manifests:
+            if manifest.content == ManifestContent.DATA:
+                for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
+                    file = entry.data_file
+                    yield file, deleted is None or file.file_path in deleted
+
+    def _deleted(self, at: Any) -> set[str] | None:
+        """Return the paths of the files that deletes apply to; None where pyiceberg cannot tell (equality deletes)."""
+        try:
+            tasks = self._table.scan(snapshot_id=at.snapshot_id).plan_files()
+            return {task.file.file_path for task in tasks if task.delete_files}
+        except (ValueError, NotImplementedError):
+            return None
+
+    def _live_file(self, file: Any, has_deletes: bool) -> LiveFile:
+        if file.file_format.name != "PARQUET":
+            raise UnsupportedError(f"{file.file_path} is {file.file_format.name}; tables with such files are not read")
+        return LiveFile(
+            _fsspec_path(file.file_path),
+            file.file_path,
+            file.file_size_in_bytes,
+            file.record_count,
+            dict(self._partition(file)),
+            has_deletes,
+        )
+
+    def _partition(self, file: Any) -> Iterator[tuple[str, str | None]]:
+        from pyiceberg.transforms import IdentityTransform
+
+        schema = self._table.schema()
+        for position, field in enumerate(self._table.specs()[file.spec_id].fields):
+            name = schema.find_column_name(field.source_id)
+            if name is not None and isinstance(field.transform, IdentityTransform):
+                value = file.partition[position]
+                kind = schema.find_type(field.source_id)
+                yield name, None if value is None else field.transform.to_human_string(kind, value)
+
+    # ---- committing ------------------------------------------------------------------------
+
+    def require_committable(self) -> None:
+        """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
+        root = _fsspec_path(self._table.location())
+        if not self._has_catalog:
+            raise UnsupportedError(
+                f"{root} cannot be committed to without its catalog; pass the table that the catalog loads, such as "
+                'pyiceberg.catalog.load_catalog("name").load_table("namespace.table")'
+            )
+        if self._table.format_version >= 3:
+            raise UnsupportedError(f"{root} has Iceberg's format version 3, whose row ids pyiceberg would renumber")
+
+    def refusal(self, file: LiveFile) -> str | None:
+        """Return why this file cannot be swapped without harm, or None."""
+        if file.has_deletes:
+            return "delete files apply to it (or may), and its deleted rows would come back; compact the table first"
+        if self._entries[file.recorded].spec_id != self._table.spec().spec_id:
+            return "it belongs to an older partition spec, and pyiceberg would add the new file under the present one"
+        return None
+
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return what a swap of this file does not carry over: nothing."""
+        return ()
+
+    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
+        """Swap files in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        before, entries = self.snapshot, self._entries
+        check_swaps(self, swaps)
+        if (current := self._current()) is None or current.snapshot_id != before.version:
+            raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
+        overwrite = None
+        try:
+            transaction = self._table.transaction()
+            note = {"parquet-bloom": f"{len(swaps)} files with filters"}
+            with transaction.update_snapshot(snapshot_properties=note).overwrite() as overwrite:
+                for swap in swaps:
+                    overwrite.delete_data_file(entries[swap.old.recorded])
+                    overwrite.append_data_file(_copy(entries[swap.old.recorded], _beside(swap), swap.size))
+            transaction.commit_transaction()
+        except Exception as error:
+            self._require_landed(overwrite, error)
+        assert overwrite is not None
+        made = self._table.snapshot_by_id(overwrite.snapshot_id)
+        if made is None:
+            raise UnknownOutcomeError(f"{before.root} does not show the snapshot that was committed")
+        if made.parent_snapshot_id != before.version:  # pyiceberg has put it on top of another writer's
+            before = self._read(self._table.snapshot_by_id(made.parent_snapshot_id))
+        self.snapshot = self._read(made)
+        check_outcome(before, self.snapshot, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
+        return self.snapshot
+
+    def verify(self) -> None:
+        """Do nothing: writers of Iceberg require the files that they replace to be there."""
+
+    def _require_landed(self, overwrite: Any, error: Exception) -> None:
+        """Return if the table has the commit for all that an error was raised; raise what became of it otherwise."""
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+        root = self.snapshot.root
+        if isinstance(error, CommitFailedException | ValidationException):
+            raise ConcurrentChangeError(
+                f"another writer changed {root} meanwhile; nothing was committed ({error})"
+            ) from error
+        with contextlib.suppress(Exception):
+            self._table.refresh()
+            if overwrite is not None and self._table.snapshot_by_id(overwrite.snapshot_id) is not None:
+                return
+        raise UnknownOutcomeError(
+            f"the commit to {root} failed, and whether the catalog has it is not known: {error}"
+        ) from error
+
+
+# ---- files ---------------------------------------------------------------------------------
+
+_COPIED = (
+    "content",
+    "file_format",
+    "partition",
+    "record_count",
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+    "key_metadata",
+    "split_offsets",
+    "equality_ids",
+    "sort_order_id",
+)
+
+
+def _copy(old: Any, path: str, size: int) -> Any:
+    """Return a data file's entry with another path and size."""
+    from pyiceberg.manifest import DataFile
+
+    fields = {name: getattr(old, name) for name in _COPIED}
+    new = DataFile.from_args(file_path=path, file_size_in_bytes=size, **fields)
+    new.spec_id = old.spec_id
+    return new
+
+
+def _beside(swap: Swap) -> str:
+    """Return the new file's path as the table would spell it: it says nothing of percent signs, so they stay."""
+    folder, slash, _ = swap.old.recorded.rpartition("/")
+    return f"{folder}{slash}{swap.name}"
+
+
+def _fsspec_path(uri: str) -> str:
+    if uri.startswith("file:"):
+        return "/" + uri.removeprefix("file:").lstrip("/")
+    return re.sub(r"^s3[an]://", "s3://", uri)
+
+
+def _field_ids(fields: Sequence[Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
+    """Yield the path of each leaf, as Parquet files have it, and its id."""
+    for field in fields:
+        yield from _leaf_ids(field.field_type, field.field_id, (*path, field.name))
+
+
+def _leaf_ids(kind: Any, field_id: int, path: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    from pyiceberg.types import ListType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        yield from _field_ids(kind.fields, path)
+    elif isinstance(kind, ListType):
+        yield from _leaf_ids(kind.element_type, kind.element_id, (*path, "list", "element"))
+    elif isinstance(kind, MapType):
+        yield from _leaf_ids(kind.key_type, kind.key_id, (*path, "key_value", "key"))
+        yield from _leaf_ids(kind.value_type, kind.value_id, (*path, "key_value", "value"))
+    else:
+        yield format_path(path), field_id
+
+
+# ---- metadata ------------------------------------------------------------------------------
+
+
+def _static(path: str, storage_options: StorageOptions) -> Any:
+    try:
+        from pyiceberg.table import StaticTable
+    except ImportError:
+        raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+    location = path if path.endswith(METADATA) else _newest_metadata(path, storage_options)
+    fs, inner = resolve(location, None, fsspec_options(storage_options))
+    try:
+        return StaticTable.from_metadata(inner if is_local(fs) else location, iceberg_options(storage_options))
+    except (ParquetBloomError, FileNotFoundError):
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"pyiceberg cannot read {location}: {error}") from error
+
+
+def _newest_metadata(root: str, storage_options: StorageOptions) -> str:
+    """Return the metadata file with the highest number.
+
+    A directory does not say which file its catalog has: two with that number are an error, for one of them is a lost
+    commit's.
+    """
+    fs, inner = resolve(root, None, fsspec_options(storage_options))
+    numbered: dict[int, list[str]] = {}
+    for name in names_in(fs, f"{inner.rstrip('/')}/metadata"):
+        if name.endswith(METADATA) and (match := re.match(r"v?(\d+)", name)):
+            numbered.setdefault(int(match[1]), []).append(name)
+    if not numbered:
+        raise FileNotFoundError(f"{root} has no metadata/*{METADATA}")
+    newest = sorted(numbered[max(numbered)])
+    if len(newest) > 1:
+        raise UnsupportedError(
+            f"{root} has {' and '.join(newest)}; name the one that the table's catalog points to, or pass the table"
+        )
+    return f"{root.rstrip('/')}/metadata/{newest[0]}"

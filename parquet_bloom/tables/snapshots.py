@@ -1,0 +1,258 @@
+"""What a table is to the rest of the library: live files, and swaps of them for others with the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.footer import Footer, interned
+from parquet_bloom.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.storage import Source, StorageOptions, find
+
+
+class FailedCommitError(ParquetBloomError, OSError):
+    """A commit failed, and the table is as it was."""
+
+
+class UnknownOutcomeError(ParquetBloomError, OSError):
+    """A commit failed in a way that leaves open whether the table has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file of a snapshot.
+
+    `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
+    it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
+    holds the partition values that are columns' own values, as text, None for NULL.
+    """
+
+    path: str
+    recorded: str
+    size: int
+    num_rows: int | None
+    partition: dict[str, str | None] = field(default_factory=dict)
+    has_deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The live files of a table, at a Delta version or an Iceberg snapshot id (None: it has none yet).
+
+    Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
+    included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
+    columns has it). `locate` does both.
+    """
+
+    kind: str
+    root: str
+    version: int | None
+    files: tuple[LiveFile, ...]
+    physical_names: dict[str, str] = field(default_factory=dict)
+    field_ids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows in all files, deleted ones included; None where a file's are not recorded."""
+        counts = [file.num_rows for file in self.files]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def sources(self, storage_options: StorageOptions = None) -> list[Source]:
+        """Return the live files as they are, in order; nothing is searched for.
+
+        A file may have grown since the table recorded its size: the old footer is then still where readers of the
+        table look. Raises `CorruptFileError` for a file that is shorter, `FileNotFoundError` for one that is gone.
+        """
+        if not self.files:
+            return []
+        found = find([file.path for file in self.files], storage_options=fsspec_options(storage_options))
+        for file, source in zip(self.files, found, strict=True):
+            if source.size < file.size:
+                raise CorruptFileError(
+                    f"has {source.size:,} bytes, and the table records {file.size:,}", path=source.name
+                )
+        root = found[0].fs._strip_protocol(self.root).rstrip("/")
+        return [replace(source, relative=source.path.removeprefix(root).lstrip("/")) for source in found]
+
+    def leaves(self, footer: Footer) -> tuple[LeafColumn, ...]:
+        """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
+        if not self.physical_names and not self.field_ids:
+            return footer.leaves
+        key = "leaves", *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
+        if key not in footer.memo:
+            names = {self.locate(footer, parse_path(name)): name for name in {**self.physical_names, **self.field_ids}}
+            footer.memo[key] = interned(tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in footer.leaves))
+        found: tuple[LeafColumn, ...] = footer.memo[key]
+        return found
+
+    def locate(self, footer: Footer, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the path, in the file of this footer, of a column that the table calls `path`."""
+        for end in range(len(path), 0, -1):
+            if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
+                return (*parse_path(physical), *path[end:])
+        if (field_id := self.field_ids.get(format_path(path))) is not None:
+            ids = _leaf_field_ids(footer)
+            if field_id in ids:
+                return footer.leaves[ids.index(field_id)].path
+            if any(found is not None for found in ids):
+                return (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
+        return path
+
+
+def _renamed(path: tuple[str, ...], names: dict[tuple[str, ...], str]) -> tuple[str, ...]:
+    for end in range(len(path), 0, -1):
+        if (name := names.get(path[:end])) is not None:
+            return (*parse_path(name), *path[end:])
+    return ("", *path)
+
+
+def _leaf_field_ids(footer: Footer) -> list[int | None]:
+    return [element.field_id for element in footer.metadata.schema[1:] if not element.num_children]
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A file of a table, and the one that is to take its place: `path` beside it, with `size` bytes and its rows."""
+
+    old: LiveFile
+    path: str
+    size: int
+    num_rows: int
+
+    @property
+    def name(self) -> str:
+        """The new file's name in its directory."""
+        return self.path.rpartition("/")[2]
+
+
+class OpenTable(Protocol):
+    """A table that can be committed to."""
+
+    kind: str
+    snapshot: Snapshot
+
+    def refresh(self) -> Snapshot:
+        """Load and return the newest snapshot."""
+
+    def require_committable(self) -> None:
+        """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
+
+    def refusal(self, file: LiveFile) -> str | None:
+        """Return why this file cannot be swapped without harm, or None."""
+
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return what a swap of this file does not carry over."""
+
+    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
+        """Swap files in one commit on top of `snapshot`, and return the snapshot that it made.
+
+        Raises `ConcurrentChangeError` if the table has another snapshot by now or lacks one of the files,
+        `UnsupportedError` for a swap that would lose or duplicate rows, and `FailedCommitError` if the commit fails
+        for another reason: after all three nothing was committed. Whatever else is raised leaves that open.
+        """
+
+    def verify(self) -> None:
+        """Raise `CorruptFileError` if another writer has since committed over a swap of this object."""
+
+
+def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:
+    """Raise unless each swap leaves the rows of the table's snapshot as they are."""
+    table.require_committable()
+    live = {file.recorded: file for file in table.snapshot.files}
+    seen: set[str] = set()
+    for swap in swaps:
+        old = swap.old
+        now = live.get(old.recorded)
+        if now is None or now.size != old.size:
+            raise ConcurrentChangeError(f"{old.path} is not in {table.snapshot.root} any more; nothing was committed")
+        if old.recorded in seen:
+            raise UnsupportedError(f"{old.path} is to be swapped twice; its rows would be duplicated")
+        seen.add(old.recorded)
+        if old.path.rpartition("/")[0] != swap.path.rpartition("/")[0]:
+            raise UnsupportedError(f"{swap.path} is not beside {old.path}, whose place it is to take")
+        if now.num_rows is not None and now.num_rows != swap.num_rows:
+            raise UnsupportedError(
+                f"{swap.path} has {swap.num_rows:,} rows, and the table records {now.num_rows:,} of {old.path}"
+            )
+        if reason := table.refusal(now):
+            raise UnsupportedError(f"{old.path} cannot be swapped: {reason}")
+
+
+def check_outcome(before: Snapshot, after: Snapshot, renamed: dict[str, tuple[str, int]]) -> None:
+    """Raise `CorruptFileError` unless `after` is `before` with files renamed: old `recorded` -> new, and its rows."""
+    wanted = {}
+    for file in before.files:
+        recorded, rows = renamed.get(file.recorded, (file.recorded, file.num_rows))
+        wanted[recorded] = rows
+    found = {file.recorded: file.num_rows for file in after.files}
+    if found != wanted or len(after.files) != len(before.files):
+        raise CorruptFileError(
+            f"the commit came out wrong: {len(before.files):,} files with {_rows(wanted.values())} rows became "
+            f"{len(after.files):,} with {_rows(found.values())}; restore {before.kind} version {before.version}",
+            path=before.root,
+        )
+
+
+def _rows(counts: Any) -> str:
+    known = [count for count in counts if count is not None]
+    return f"{sum(known):,}"
+
+
+# ---- how others spell things -------------------------------------------------------------
+
+
+def moment(as_of: str) -> datetime:
+    """Return a time in ISO 8601, in UTC unless it says otherwise."""
+    try:
+        time = datetime.fromisoformat(as_of)
+    except ValueError:
+        raise ValueError(f"{as_of!r} is neither a version of the table nor a time such as 2026-01-31T12:00") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+_S3_OPTIONS = {
+    "key": ("AWS_ACCESS_KEY_ID", "s3.access-key-id"),
+    "secret": ("AWS_SECRET_ACCESS_KEY", "s3.secret-access-key"),
+    "token": ("AWS_SESSION_TOKEN", "s3.session-token"),
+    "endpoint_url": ("AWS_ENDPOINT_URL", "s3.endpoint"),
+    "region_name": ("AWS_REGION", "s3.region"),
+}
+"""What s3fs calls it -> what deltalake and pyiceberg call it."""
+
+
+def _is_foreign(name: str) -> bool:
+    return name.isupper() or "." in name or "-" in name
+
+
+def fsspec_options(options: StorageOptions) -> StorageOptions:
+    """Return the options that are fsspec's."""
+    return {name: value for name, value in options.items() if not _is_foreign(name)} if options else options
+
+
+def delta_options(options: StorageOptions) -> dict[str, str]:
+    """Return the options as deltalake calls them."""
+    found = _translated(options, 0)
+    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        found.setdefault("AWS_ALLOW_HTTP", "true")
+    if options and options.get("anon"):
+        found.setdefault("AWS_SKIP_SIGNATURE", "true")
+    return found
+
+
+def iceberg_options(options: StorageOptions) -> dict[str, str]:
+    """Return the options as pyiceberg calls them."""
+    found = _translated(options, 1)
+    if options and options.get("anon"):
+        found.setdefault("s3.anonymous", "true")
+    return found
+
+
+def _translated(options: StorageOptions, column: int) -> dict[str, str]:
+    given = dict(options or {})
+    known = {**(given.get("client_kwargs") or {}), **given}
+    ours = {names[column]: str(known[name]) for name, names in _S3_OPTIONS.items() if known.get(name) is not None}
+    foreign = {name: str(value) for name, value in given.items() if _is_foreign(name)}
+    return {**ours, **foreign}

@@ -1,0 +1,220 @@
+"""Engines give the same answers before and after a commit, now and for earlier versions."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chdb
+import lakes
+import polars as pl
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from files import snapshot, statuses, table
+
+from parquet_bloom import inspect
+from parquet_bloom.commits import add_to_table
+from parquet_bloom.tables import snapshot_of
+
+QUESTIONS = [
+    "id >= 0",
+    "id = 25",
+    "id = 1000000",
+    "name = 'name 7'",
+    "p = 'a b'",
+    "p IS NULL",
+    "id > 10 AND p <> 'x:y'",
+]
+
+
+def of_chdb(source: str, settings: str = "") -> list[list[tuple[Any, ...]]]:
+    answers = []
+    for question in QUESTIONS:
+        query = f"SELECT id, name, p FROM {source} WHERE {question} ORDER BY id {settings}"
+        answers.append([tuple(row.values()) for row in chdb.query(query, "ArrowTable").to_pylist()])
+    return answers
+
+
+def of_arrow(rows: pa.Table) -> list[list[tuple[Any, ...]]]:
+    """Returns the answers of a table's rows, all of which the engine under test has read."""
+    with pl.SQLContext(rows=pl.from_arrow(rows.select(["id", "name", "p"]))) as context:
+        asked = [f"SELECT id, name, p FROM rows WHERE {question} ORDER BY id" for question in QUESTIONS]
+        return [context.execute(query, eager=True).rows() for query in asked]
+
+
+def of_frame(frame: pl.LazyFrame) -> list[list[tuple[Any, ...]]]:
+    asked = [frame.filter(pl.sql_expr(question)).select("id", "name", "p").sort("id") for question in QUESTIONS]
+    return [query.collect().rows() for query in asked]
+
+
+DELTA_READERS: dict[str, Callable[[str, int], Any]] = {
+    "deltalake": lambda root, version: of_arrow(DeltaTable(root, version=version).to_pyarrow_table()),
+    "deltalake scan": lambda root, version: of_arrow(
+        pa.RecordBatchReader.from_stream(DeltaTable(root, version=version).scan()).read_all()
+    ),
+    "polars": lambda root, version: of_frame(pl.scan_delta(root, version=version)),
+    "chdb": lambda root, version: of_chdb(
+        f"deltaLakeLocal('{root}')", f"SETTINGS delta_lake_snapshot_version = {version}"
+    ),
+}
+
+
+@pytest.mark.parametrize("parted", [False, True], ids=["plain", "partitioned"])
+def test_readers_of_delta_agree(tmp_path: Path, monkeypatch: Any, parted: bool) -> None:
+    monkeypatch.chdir(tmp_path)  # ClickHouse reads tables only below where it runs
+    root = str(tmp_path / "lake")
+    rows = lakes.odd_rows()
+    for part in (rows.slice(0, 20), rows.slice(20)):
+        write_deltalake(root, part, mode="append", partition_by=["p"] if parted else None)
+    before = {name: [read(root, version) for version in (0, 1)] for name, read in DELTA_READERS.items()}
+    files = snapshot(Path(root))
+    old = snapshot_of(root)
+    added = add_to_table(root, ["id", "name"], batch=1000)
+    assert set(statuses(added)) == {"written"}
+    for name, read in DELTA_READERS.items():
+        assert [read(root, version) for version in (0, 1)] == before[name], name
+        assert read(root, 2) == before[name][1], name
+    assert DeltaTable(root).count() == len(rows)
+    _check_files(Path(root), files, old, added)
+    (entry,) = DeltaTable(root).history(1)
+    assert entry["userMetadata"] == f"parquet-bloom: {len(added.rows)} files with filters"
+    assert set(statuses(add_to_table(root, ["id", "name"]))) == {"unchanged"}
+    assert DeltaTable(root).version() == 2
+
+
+ICEBERG_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "pyiceberg": lambda made, version: of_arrow(made.scan(snapshot_id=version).to_arrow()),
+    "polars": lambda made, version: of_frame(pl.scan_iceberg(made, snapshot_id=version)),
+    "chdb": lambda made, version: of_chdb(
+        f"icebergLocal('{made.location().removeprefix('file://')}')", f"SETTINGS iceberg_snapshot_id = {version}"
+    ),
+}
+
+
+@pytest.mark.parametrize("transform", [None, "identity", "bucket[4]"], ids=["plain", "identity", "bucket"])
+def test_readers_of_iceberg_agree(catalog: Any, tmp_path: Path, monkeypatch: Any, transform: str | None) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    rows = lakes.odd_rows()
+    if transform:
+        made = lakes.partitioned(catalog, rows.slice(0, 20), transform)
+    else:
+        made = catalog.create_table("n.t", rows.schema)
+        made.append(rows.slice(0, 20))
+    made.append(rows.slice(20))
+    versions = [entry.snapshot_id for entry in made.history()]
+    root = Path(made.location().removeprefix("file://"))
+    before = {name: [read(made, version) for version in versions] for name, read in ICEBERG_READERS.items()}
+    files, old = snapshot(root), snapshot_of(made)
+    added = add_to_table(made, ["id", "name"], batch=1000)
+    assert set(statuses(added)) == {"written"}
+    now = made.current_snapshot()
+    assert (now.parent_snapshot_id, len(made.history())) == (versions[-1], len(versions) + 1)
+    assert now.summary["total-records"] == str(len(rows))
+    for name, read in ICEBERG_READERS.items():
+        assert [read(made, version) for version in versions] == before[name], name
+        assert read(made, now.snapshot_id) == before[name][-1], name
+    _check_files(root, files, old, added)
+    assert set(statuses(add_to_table(made, ["id", "name"]))) == {"unchanged"}
+    assert made.refresh().current_snapshot().snapshot_id == now.snapshot_id
+
+
+def _check_files(root: Path, before: dict[str, Any], old: Any, added: Any) -> None:
+    """Each live file starts with the one whose place it took, and has the filters; no older file has changed."""
+    after = snapshot(root)
+    assert {name: after[name] for name in before} == before
+    new = {file.path: file for file in snapshot_of(root).files}  # type: ignore[union-attr]
+    assert {row.output for row in added.rows} == set(new)
+    assert {row.path for row in added.rows} == {file.path for file in old.files}
+    parts = {file.path: file for file in old.files}
+    for row in added.rows:
+        first, second = Path(row.path), Path(row.output)
+        assert second.read_bytes().startswith(first.read_bytes())
+        assert second.stat().st_size == new[row.output].size == row.size + row.bytes_added
+        assert new[row.output].partition == parts[row.path].partition
+        assert new[row.output].num_rows == parts[row.path].num_rows
+        filters = {f.column for f in inspect(row.output).rows if f.num_bytes}
+        assert {"id", "name"} <= filters
+    data = {str(p.relative_to(root)) for p in root.rglob("*.parquet") if "_delta_log" not in p.parts}
+    assert len(data) == len(parts) + len(new)
+
+
+def test_columns_have_the_table_s_names(tmp_path: Path, catalog: Any) -> None:
+    mapped = str(tmp_path / "mapped")
+    write_deltalake(mapped, lakes.odd_rows(), partition_by=["p"], configuration={"delta.columnMapping.mode": "name"})
+    before = lakes.delta_rows(mapped)
+    assert set(statuses(add_to_table(mapped, "name"))) == {"written"}
+    assert lakes.delta_rows(mapped) == before
+    made = lakes.iceberg(catalog)
+    with made.update_schema() as update:
+        update.rename_column("name", "title")
+    made.append(table(5, 60).rename_columns(["id", "title"]))
+    added = add_to_table(made, "title")
+    assert statuses(added) == ["written"] * 4
+    assert {f.column for row in added.rows for f in row.filters} == {"name", "title"}
+    assert len(lakes.iceberg_rows(made)) == 65
+
+
+def test_statistics_are_carried_over(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    delta = lakes.delta(root)
+    delta.create_checkpoint()
+    shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+    old = {add["path"]: add for version in range(3) for add in lakes.adds(root, version)}
+    added = add_to_table(delta, "id")
+    assert delta.version() == 3
+    origin = {Path(row.output).name: Path(row.path).name for row in added.rows}
+    for add in lakes.adds(root, 3):
+        was = old[origin[add["path"]]]
+        assert (add["stats"], add["partitionValues"]) == (was["stats"], was["partitionValues"])
+        assert add["dataChange"] is False
+    kept = [action["remove"] for action in lakes.actions(root, 3) if "remove" in action]
+    assert {remove["path"] for remove in kept} == set(old)
+    assert not any(remove["dataChange"] for remove in kept)
+
+
+def test_a_file_without_statistics_gets_its_row_count(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    (add,) = lakes.adds(tmp_path)
+    lakes.log(tmp_path, 1, lakes.removal(add), {"add": {**add, "stats": None, "path": "other.parquet"}})
+    shutil.copy(tmp_path / add["path"], tmp_path / "other.parquet")
+    assert snapshot_of(tmp_path).num_rows is None  # type: ignore[union-attr]
+    assert statuses(add_to_table(tmp_path, "id")) == ["written"]
+    assert snapshot_of(tmp_path).num_rows == DeltaTable(str(tmp_path)).count() == 20  # type: ignore[union-attr]
+
+
+def test_tables_may_be_mixed_and_batches_small(tmp_path: Path) -> None:
+    delta = lakes.delta(tmp_path, files=5)
+    done: list[tuple[int, int]] = []
+    added = add_to_table(delta, "id", batch=2, progress=lambda *counts: done.append(counts))
+    assert statuses(added) == ["written"] * 5
+    assert delta.version() == 4 + 3
+    assert done[-1] == (5, 5)
+    assert done == sorted(done)
+    write_deltalake(str(tmp_path), table(20, 100), mode="append")
+    assert sorted(statuses(add_to_table(tmp_path, "id"))) == ["unchanged"] * 5 + ["written"]
+    again = add_to_table(tmp_path, "id", replace=True)
+    assert statuses(again) == ["written"] * 6
+    assert lakes.delta_rows(tmp_path) == list(range(120))
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, catalog: Any) -> None:
+    delta, made = lakes.delta(tmp_path / "delta"), lakes.iceberg(catalog)
+    before = snapshot(tmp_path)
+    for given in (delta, made):
+        planned = add_to_table(given, "id", dry_run=True)
+        assert statuses(planned) == ["planned"] * 3
+        assert all(row.bytes_added for row in planned.rows)
+    del before["warehouse/catalog.db"]
+    after = snapshot(tmp_path)
+    del after["warehouse/catalog.db"]
+    assert after == before
+
+
+def test_an_empty_table_needs_nothing(tmp_path: Path, catalog: Any) -> None:
+    delta = DeltaTable.create(str(tmp_path / "delta"), table().schema)
+    assert add_to_table(delta, "id").rows == ()
+    assert add_to_table(lakes.iceberg(catalog, files=0), "id").rows == ()
