@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parquet_bloom.cache import Cache
+    from parquet_bloom.commits import add_to_table
+    from parquet_bloom.ddl import execute
     from parquet_bloom.demonstration import demo
     from parquet_bloom.errors import (
         ColumnNotFoundError,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         PredicateError,
         UnsupportedError,
     )
+    from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
     from parquet_bloom.lookups import lookup
     from parquet_bloom.predicate import col
     from parquet_bloom.pruning import prune
@@ -47,9 +50,15 @@ _HOMES = {
     "UnsupportedError": "errors",
     "Cache": "cache",
     "add": "writer",
+    "add_to_table": "commits",
     "col": "predicate",
     "demo": "demonstration",
     "drop": "writer",
+    "execute": "ddl",
+    "index_create": "indexing",
+    "index_drop": "indexing",
+    "index_refresh": "indexing",
+    "index_show": "indexing",
     "inspect": "reader",
     "lookup": "lookups",
     "probe": "reader",
@@ -72,9 +81,15 @@ __all__ = [
     "SplitBlockBloomFilter",
     "UnsupportedError",
     "add",
+    "add_to_table",
     "col",
     "demo",
     "drop",
+    "execute",
+    "index_create",
+    "index_drop",
+    "index_refresh",
+    "index_show",
     "inspect",
     "lookup",
     "probe",

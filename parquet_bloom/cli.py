@@ -24,6 +24,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from parquet_bloom.indexing import IndexState
     from parquet_bloom.lookups import Lookup
     from parquet_bloom.parallel import Progress
     from parquet_bloom.pruning import Pruning
@@ -104,6 +105,7 @@ _keep_mtime = click.option("--keep-mtime", is_flag=True, help="Keep the files' m
 _strict = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
 _timezone = click.option("--timezone", metavar="ZONE", help="Of datetimes without one, such as Europe/Berlin.")
 _complain = click.option("--strict", is_flag=True, help="Stop at a file that cannot be read, instead of keeping it.")
+_as_of = click.option("--as-of", metavar="VERSION", help="Of a Delta or Iceberg table: an earlier version, or a time.")
 _force = click.option("--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table.")
 
 
@@ -131,6 +133,8 @@ def _storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
+    "as_of": "--as-of takes a table's files from its log, which is done here and not on Spark",
+    "table": "--table commits to a table, which is done here and not on Spark",
     "strict": "--strict stops at the first file; on Spark files have no order, so leave it out",
 }
 
@@ -363,6 +367,13 @@ def probe(
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
 @click.option("--replace", is_flag=True, help="Build filters anew where there are sound ones.")
 @click.option("--fill-lengths", is_flag=True, help="Give kept filters the bloom_filter_length that they lack.")
+@click.option(
+    "--table",
+    type=click.Choice(["auto", "delta", "iceberg"]),
+    is_flag=False,
+    flag_value="auto",
+    help="PATH is a table: write new files beside the old ones, and swap them in by a commit.",
+)
 @_output
 @_dry_run
 @_keep_mtime
@@ -373,7 +384,13 @@ def probe(
 @_storage
 @_engines
 def add(
-    verb: _Verb, paths: tuple[str, ...], max_bytes: int | None, as_json: bool, storage: tuple[str, ...], **options: Any
+    verb: _Verb,
+    paths: tuple[str, ...],
+    table: str | None,
+    max_bytes: int | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Give columns a filter in every row group that has none.
 
@@ -385,9 +402,13 @@ def add(
       parquet-bloom add events/ --column user_id --dry-run
       parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
       parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
+      parquet-bloom add lake/events --table -c user_id
     """
     if max_bytes is not None:
         options["max_bytes"] = max_bytes
+    if table is not None:
+        verb, paths = parquet_bloom.add_to_table, _one_table(paths, options)
+        options["kind"] = None if table == "auto" else table
     with _progress("adding filters") as progress:
         added = verb(paths, storage_options=_storage_options(storage), progress=progress, **options)
     if as_json:
@@ -395,6 +416,16 @@ def add(
     else:
         _print_added(added)
     sys.exit(ERROR if added.has_errors else MATCH)
+
+
+def _one_table(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """Return the one path, and leave those of `options` that a table takes."""
+    for name in ("fill_lengths", "output", "keep_mtime", "force", "strict"):
+        if options.pop(name):
+            raise click.UsageError(f"--{name.replace('_', '-')} makes no sense with --table")
+    if len(paths) != 1:
+        raise click.UsageError("--table takes one PATH, the table's directory")
+    return paths[0]
 
 
 @main.command()
@@ -474,6 +505,7 @@ def verify(
 @click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
 @click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, a line each.")
 @click.option("--explain", is_flag=True, help="Print every row group and what decided about it.")
+@_as_of
 @_timezone
 @_complain
 @_json
@@ -521,6 +553,7 @@ def prune(
     "-k", "--keys", required=True, metavar="FILE", help="Keys: Parquet or CSV with that column, or text, a key a line."
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the candidates to this new Parquet file.")
+@_as_of
 @_timezone
 @_complain
 @_json
@@ -549,6 +582,105 @@ def lookup(
     if output is not None and not as_json:
         _say(f"{output}: {_count(num_candidates, 'candidate')}")
     sys.exit(MATCH if num_candidates else NO_MATCH)
+
+
+# ---- the index ---------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("statement")
+@_json
+@_storage
+def sql(statement: str, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Run CREATE or DROP BLOOMFILTER INDEX, with a path for the name.
+
+    \b
+    Example:
+      parquet-bloom sql "CREATE BLOOMFILTER INDEX ON 'events/' FOR COLUMNS (sha OPTIONS (fpp=0.1))"
+    """
+    with _progress("indexing") as progress:
+        state = parquet_bloom.execute(statement, storage_options=_storage_options(storage), progress=progress)
+    _show_index(state, as_json)
+
+
+@main.group()
+def index() -> None:
+    """Keep an index of filters beside the files: PATH/_bloom_index."""
+
+
+_root = click.argument("root", metavar="PATH")
+
+
+@index.command("create")
+@_root
+@click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable.")
+@click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
+@click.option("--num-items", type=click.IntRange(1), help="The most distinct values of a file to size a filter for.")
+@click.option("--max-expected-fpp", type=float, help="Leave out filters with a worse rate.")
+@_jobs
+@_json
+@_storage
+def index_create(root: str, columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...], **options: Any) -> None:
+    """Index columns of all Parquet files below PATH, which are only read.
+
+    \b
+    Example:
+      parquet-bloom index create events/ --column user_id
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    with _progress("indexing") as progress:
+        state = parquet_bloom.index_create(
+            root, columns, storage_options=_storage_options(storage), progress=progress, **given
+        )
+    _show_index(state, as_json)
+
+
+@index.command("refresh")
+@_root
+@_jobs
+@_json
+@_storage
+def index_refresh(root: str, jobs: int | None, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Take in files that are new or have changed.
+
+    \b
+    Example:
+      parquet-bloom index refresh events/
+    """
+    with _progress("indexing") as progress:
+        state = parquet_bloom.index_refresh(
+            root, jobs=jobs, storage_options=_storage_options(storage), progress=progress
+        )
+    _show_index(state, as_json)
+
+
+@index.command("drop")
+@_root
+@_columns
+@_json
+@_storage
+def index_drop(root: str, columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...]) -> None:
+    """Take columns out of the index, or remove it.
+
+    \b
+    Example:
+      parquet-bloom index drop events/
+    """
+    _show_index(parquet_bloom.index_drop(root, columns or None, storage_options=_storage_options(storage)), as_json)
+
+
+@index.command("show")
+@_root
+@_json
+@_storage
+def index_show(root: str, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Show what the index has, and how many files it lacks.
+
+    \b
+    Example:
+      parquet-bloom index show events/
+    """
+    _show_index(parquet_bloom.index_show(root, storage_options=_storage_options(storage)), as_json)
 
 
 @main.command()
@@ -762,6 +894,25 @@ def _print_added(added: Added) -> None:
             _say(note, 2, color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [(num_filters, "filter")], _refused(added))
+
+
+def _show_index(state: IndexState, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(state.to_dict()))
+    elif not state.exists:
+        _say(f"{state.root}: no index")
+    else:
+        _say(f"{state.root}: {_count(len(state.rows), 'column')}, {_size(state.num_bytes)}")
+        numbers = ("files", "missing", "bytes", "fpp")
+        table = _table("column", *numbers, right=numbers)
+        for row in state.rows:
+            table.add_row(
+                row.column, f"{row.files:,}", f"{row.files_missing:,}", f"{row.num_bytes:,}", _percent(row.fpp)
+            )
+        _show(table)
+        for row in state.rows:
+            for problem in row.problems:
+                _say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
 
 
 def _skipped(row: Any) -> str:

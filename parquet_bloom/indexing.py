@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import os
+import random
 import threading
 import time
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from parquet_bloom.cache import Cache
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     ConcurrentChangeError,
+    CorruptFileError,
     ParquetBloomError,
     UnsupportedError,
 )
@@ -28,42 +33,53 @@ from parquet_bloom.indexes.bloom_index import (
     Entry,
     Extent,
     IndexedColumn,
+    IndexedFile,
     Segment,
     Slot,
     Version,
     bitsets_of,
     blocks_file,
+    checked_entries,
     entries_bytes,
     entries_of,
     folder_of,
     newest,
-    open_index,
     read_whole,
     schema_json,
+    version_name,
+    version_numbers,
 )
 from parquet_bloom.parallel import Progress, map_in_order, share_threads
 from parquet_bloom.partitions import partitions_of
 from parquet_bloom.reader import describe_error, read_filters, usable
 from parquet_bloom.results import Record, Table
-from parquet_bloom.sbbf import SplitBlockBloomFilter, write_header
+from parquet_bloom.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, format_path, parse_path
-from parquet_bloom.storage import SETTLING_SECONDS, Folder, Source, StorageOptions, drive, find, is_directory
+from parquet_bloom.storage import (
+    SETTLING_SECONDS,
+    Folder,
+    PathLike,
+    Source,
+    StorageOptions,
+    changes,
+    drive,
+    find,
+    is_directory,
+)
 from parquet_bloom.values import unbuildable
 from parquet_bloom.writer import fill
 
-SEGMENT_BYTES = 128 * 1024 * 1024
+SEGMENT_BYTES = 64 * 1024 * 1024
 """Bitsets that are held before they are written as a segment; a key takes a read of each segment."""
 
 MOST_SEGMENTS = 8
-"""With more, or with half of the rows out of date, a refresh writes all that counts anew as few segments."""
+"""With more that are not half full, or with half of all rows out of date, a refresh puts what counts together."""
 
 GRACE_SECONDS = 3600.0
-"""Files that no version names are removed when they are older: another writer may be about to name them."""
+"""Files that no version names are removed when they are older, as another writer may be about to name them; so are
+versions that others have followed so long ago, with what only they name, as a reader may be at work with them."""
 
 ATTEMPTS = 20
-
-_ROWS_OF_A_SEGMENT = 1000  # about: filters of 128 KiB
-
 
 # ---- results -----------------------------------------------------------------------------
 
@@ -87,7 +103,7 @@ class ColumnIndex(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState(Table):
+class IndexState(Record, Table):
     """An index as it is: its `root`, its version's number, the bytes of all its files, a row for each column."""
 
     root: str
@@ -107,7 +123,7 @@ class IndexState(Table):
 
 
 def index_create(
-    root: str,
+    root: PathLike,
     columns: Sequence[str | IndexedColumn] | str,
     *,
     fpp: float = 0.1,
@@ -127,35 +143,40 @@ def index_create(
     """
     asked = [columns] if isinstance(columns, str) else list(columns)
     wanted = tuple(
-        column if isinstance(column, IndexedColumn) else IndexedColumn(column, fpp, num_items, max_expected_fpp)
+        replace(column, column=_canonical(column.column))
+        if isinstance(column, IndexedColumn)
+        else IndexedColumn(_canonical(column), fpp, num_items, max_expected_fpp)
         for column in asked
     )
     _check_options(wanted)
-    building = _Building(root, storage_options, jobs, progress)
+    building = _Building(os.fspath(root), storage_options, jobs, progress)
     _check_columns(building, wanted)
     return building.run(set_to=wanted)
 
 
 def index_refresh(
-    root: str,
+    root: PathLike,
     *,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
     """Give the index what new and changed data files hold; return its state. Raises `FileNotFoundError` without one."""
-    return _Building(root, storage_options, jobs, progress).run()
+    return _Building(os.fspath(root), storage_options, jobs, progress).run()
 
 
 def index_drop(
-    root: str, columns: Sequence[str] | str | None = None, *, storage_options: StorageOptions = None
+    root: PathLike, columns: Sequence[str] | str | None = None, *, storage_options: StorageOptions = None
 ) -> IndexState:
     """Take columns, or all, out of the index; return its state. With no column left its folder goes, too.
 
     Raises `ColumnNotFoundError` for a column that is not indexed, and `FileNotFoundError` where there is no index.
     """
+    root = os.fspath(root)
     folder = folder_of(root, storage_options=storage_options)
-    gone = None if columns is None else {columns} if isinstance(columns, str) else set(columns)
+    gone = None
+    if columns is not None:
+        gone = [_canonical(column) for column in ([columns] if isinstance(columns, str) else columns)]
 
     def without(version: Version) -> Version:
         names = [column.column for column in version.columns]
@@ -165,69 +186,70 @@ def index_drop(
         kept = tuple(column for column in version.columns if gone is not None and column.column not in gone)
         return replace(version, columns=kept, segments=version.segments if kept else ())
 
-    version = _committed(folder, without, root)
-    if not version.columns:
-        folder.remove(folder.names())
+    if gone == []:
+        raise ValueError("name at least one column")
+    found = newest(folder)
+    is_unfinished = found is not None and not found.version.columns  # a drop that was stopped, or all is damaged
+    if not is_unfinished:
+        found = None if _committed(folder, without, root).columns else newest(folder)
+    if found is not None:
+        # The version without columns goes last: as long as it is there, no other writer takes its number.
+        last = version_name(found.number)
+        folder.remove(sorted(folder.names(), key=lambda name: name == last))
         folder.remove_if_empty()
     return index_show(root, storage_options=storage_options)
 
 
-def index_show(root: str, *, storage_options: StorageOptions = None) -> IndexState:
+def index_show(root: PathLike, *, storage_options: StorageOptions = None) -> IndexState:
     """Return the state of the index of the data below `root`; with no columns where there is none."""
-    return _state(root, storage_options, 0)
+    return _state(os.fspath(root), storage_options, 0)
 
 
 def _state(root: str, storage_options: StorageOptions, built: int) -> IndexState:
     folder = folder_of(root, storage_options=storage_options)
     found = newest(folder)
-    if found is None:
+    if found is None or found.source is None or not found.version.columns:
         return IndexState(root, 0, 0, 0, ())
     version = found.version
-    index = open_index(root, storage_options=storage_options, cache=Cache(0))
-    sources = find(root, storage_options=storage_options)
-    problems = _problems(folder, version)
-    rows = []
-    for column in version.columns:
-        known = [source for source in sources if index and (column.column in _indexed(index, source))]
-        why = problems.get(column.column, {})
-        here = [why[source.relative] for source in sources if source.relative in why and source not in known]
-        counted = {reason: here.count(reason) for reason in dict.fromkeys(here)}
-        rows.append(
-            ColumnIndex(
-                column.column,
-                column.fpp,
-                column.num_items,
-                column.max_expected_fpp,
-                len(known),
-                len(sources) - len(known) - len(here),
-                len(here),
-                sum(b.size for segment in version.segments for b in segment.blocks if b.column == column.column),
-                tuple(f"{reason} ({number})" for reason, number in counted.items()),
-            )
-        )
-    num_bytes = found.source.size + sum(s.size + sum(b.size for b in s.blocks) for s in version.segments)
-    return IndexState(root, version.number, len(version.segments), num_bytes, tuple(rows), built)
+    index = BloomIndex.opened(folder, version)
+    sources: list[Source] = []
+    with contextlib.suppress(FileNotFoundError):  # no data files are left
+        sources = find(root, storage_options=storage_options)
+    files = [index.find(source) for source in sources]
+    rows = tuple(_column_state(column, files, version) for column in version.columns)
+    num_bytes = found.source.size + sum(segment.size + _blocks_bytes(segment) for segment in version.segments)
+    return IndexState(root, version.number, len(version.segments), num_bytes, rows, built)
 
 
-def _indexed(index: BloomIndex, source: Source) -> Iterable[str]:
-    file = index.find(source)
-    return () if file is None else (file.leaves[number].name for number in file.filters)
+def _column_state(column: IndexedColumn, files: Sequence[IndexedFile | None], version: Version) -> ColumnIndex:
+    name = column.column
+    known = [file for file in files if file is not None and name in file.columns]
+    problems = Counter(file.problems[name] for file in known if name in file.problems)
+    return ColumnIndex(
+        name,
+        column.fpp,
+        column.num_items,
+        column.max_expected_fpp,
+        files=len(known) - problems.total(),
+        files_missing=len(files) - len(known),
+        files_without_filter=problems.total(),
+        num_bytes=sum(
+            blocks.size for segment in version.segments for blocks in segment.blocks if blocks.column == name
+        ),
+        problems=tuple(f"{problem} ({number})" for problem, number in problems.items()),
+    )
 
 
-def _problems(folder: Folder, version: Version) -> dict[str, dict[str, str]]:
-    """Return by column and path why a data file has no filter."""
-    found: dict[str, dict[str, str]] = {}
-    for segment in version.segments:
-        with contextlib.suppress(ParquetBloomError, OSError):
-            for entry in entries_of(read_whole(folder.source(segment.name))):
-                of_column = found.setdefault(entry.column, {})
-                of_column.pop(entry.path, None)
-                if entry.problem is not None:
-                    of_column[entry.path] = entry.problem
-    return found
+def _blocks_bytes(segment: Segment) -> int:
+    return sum(blocks.size for blocks in segment.blocks)
 
 
 # ---- what may be indexed -----------------------------------------------------------------
+
+
+def _canonical(column: str) -> str:
+    """Return a column's name as leaf columns are called."""
+    return format_path(parse_path(column))
 
 
 def _check_options(columns: Sequence[IndexedColumn]) -> None:
@@ -248,26 +270,40 @@ def _check_options(columns: Sequence[IndexedColumn]) -> None:
 
 def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> None:
     """Raise for columns that cannot be indexed, by the files that can be read."""
-    names = {name for source in building.sources for name in partitions_of(source.name).constants}
+    constants = {name for source in building.sources for name in partitions_of(source.name).constants}
     seen: dict[str, LeafColumn] = {}
     groups: set[str] = set()
-    for _, outcome in drive((source, read_footer(source.size)) for source in building.sources[:_SURVEYED]):
-        if isinstance(outcome, Footer):
-            seen |= {leaf.name: leaf for leaf in outcome.leaves}
-            groups |= {format_path(leaf.path[:1]) for leaf in outcome.leaves if len(leaf.path) > 1}
+    errors = []
+    missing = {column.column for column in columns}
+    footers = drive((source, read_footer(source.size, guess=source.footer_guess)) for source in building.sources)
+    for number, (_, footer) in enumerate(footers):
+        if isinstance(footer, Exception):
+            errors.append(footer)
+            continue
+        for leaf in footer.leaves:
+            if leaf.name not in seen or unsupported(seen[leaf.name]):
+                seen[leaf.name] = leaf
+            if len(leaf.path) > 1:
+                groups.add(format_path(leaf.path[:1]))
+        missing -= seen.keys()
+        if number >= _SURVEYED and not missing:
+            break
+    if errors and not seen:
+        raise errors[0]
     for column in columns:
-        if column.column in names:
-            raise UnsupportedError(f"{column.column} is a partition column, which needs no index")
-        leaf = seen.get(column.column)
-        if len(parse_path(column.column)) > 1 or column.column in groups:
-            raise UnsupportedError(f"{column.column} is a nested column; the index has top-level columns only")
-        if leaf is None:
-            raise ColumnNotFoundError(column.column, seen)
-        if problem := unsupported(leaf):
+        name = column.column
+        if name in constants:
+            raise UnsupportedError(f"{name} is a partition column, which needs no index")
+        if name in groups or (name in seen and (len(seen[name].path) > 1 or seen[name].is_repeated)):
+            raise UnsupportedError(f"{name} is a nested column; the index has top-level columns only")
+        if name not in seen:
+            raise ColumnNotFoundError(name, seen, where="the data")
+        if problem := unsupported(seen[name]):
             raise UnsupportedError(problem)
 
 
 _SURVEYED = 64
+"""Files that are looked at before a column's type is settled; more, as long as a column was not seen."""
 
 
 def unsupported(leaf: LeafColumn) -> str | None:
@@ -281,7 +317,7 @@ def unsupported(leaf: LeafColumn) -> str | None:
         PhysicalType.INT96: (None,),
         PhysicalType.BYTE_ARRAY: ("STRING",),
     }
-    if logical not in by_type.get(leaf.physical_type, ()):
+    if logical not in by_type.get(leaf.physical_type, ()) or leaf.is_repeated:
         return f"the index takes no column of the type {leaf.type_name}, such as {leaf.name}"
     return unbuildable(leaf)
 
@@ -295,6 +331,11 @@ class Built:
 
     entry: Entry
     bitsets: tuple[bytes, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of its bitsets."""
+        return sum(map(len, self.bitsets))
 
 
 class _Building:
@@ -310,51 +351,31 @@ class _Building:
     def run(self, set_to: tuple[IndexedColumn, ...] = ()) -> IndexState:
         """Build what is missing, for the columns that the index has and those that are to be set."""
         found = newest(self.folder)
-        if found is None and not set_to:
-            raise FileNotFoundError(f"{self.root} has no index; create one first")
         before = found.version if found else Version()
+        if not before.columns and not set_to:
+            raise _no_index(self.root)
         columns = _merged(before.columns, set_to)
-        changed = {column.column for column in columns} - {
-            column.column for column in before.columns if column in columns
-        }
+        changed = set(columns) - set(before.columns)
         self._settle()
-        index = open_index(self.root, storage_options=self._storage_options, cache=Cache(0))
-        known = self._known(before)
-        missing = [
-            (source, [c for c in columns if c.column in changed or c.column not in known(source, index)])
-            for source in self.sources
-        ]
-        missing = [(source, wanted) for source, wanted in missing if wanted]
+        index = BloomIndex.opened(self.folder, before)
+        missing = []
+        for source in self.sources:
+            known = index.find(source)
+            wanted = [c for c in columns if known is None or c in changed or c.column not in known.columns]
+            if wanted and source.is_settled:  # any other may become something else with no trace in its times
+                missing.append((source, wanted))
         segments = tuple(_segments(self.folder, self._built(missing)))
-        version = (
-            _committed(
-                self.folder,
-                lambda version: replace(
-                    version, columns=_merged(version.columns, set_to), segments=(*version.segments, *segments)
-                ),
-                self.root,
-                is_new=bool(set_to),
-            )
-            if segments or set_to
-            else before
-        )
-        self._tidy(version)
+
+        def changed_to(version: Version) -> Version:
+            kept = tuple(segment for segment in version.segments if segment.name not in index.lost)
+            return replace(version, columns=_merged(version.columns, set_to), segments=(*kept, *segments))
+
+        version = before
+        if segments or set_to or index.lost:
+            version = _committed(self.folder, changed_to, self.root, is_new=bool(set_to))
+        with contextlib.suppress(ParquetBloomError, OSError):  # all is done
+            self._tidy(version)
         return _state(self.root, self._storage_options, sum(segment.num_rows for segment in segments))
-
-    def _known(self, version: Version) -> Callable[[Source, BloomIndex | None], set[str]]:
-        """Return what tells the columns that the index speaks of, with a filter or with why there is none."""
-        problems: dict[tuple[str, str], set[str]] = {}
-        for segment in version.segments:
-            with contextlib.suppress(ParquetBloomError, OSError):
-                for entry in entries_of(read_whole(self.folder.source(segment.name))):
-                    if entry.problem is not None:
-                        problems.setdefault((entry.path, entry.version), set()).add(entry.column)
-
-        def known(source: Source, index: BloomIndex | None) -> set[str]:
-            has = set(_indexed(index, source)) if index else set()
-            return has | problems.get((source.relative, source.version), set())
-
-        return known
 
     def _settle(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""
@@ -372,9 +393,9 @@ class _Building:
                     self._progress(done, len(missing))
 
     def _tidy(self, version: Version) -> None:
-        """Write what counts anew where it is spread, and remove files that nothing names any more."""
+        """Put together what is spread over small segments or mostly out of date, and remove what nothing needs."""
         rows = sum(segment.num_rows for segment in version.segments)
-        is_spread = len(version.segments) > MOST_SEGMENTS + rows // _ROWS_OF_A_SEGMENT
+        is_spread = sum(map(_is_small, version.segments)) > MOST_SEGMENTS
         if is_spread or rows > 2 * len(self.sources) * len(version.columns):
             with contextlib.suppress(ParquetBloomError, OSError):  # all is as good as before
                 _compact(self.folder, version, {source.relative: source.version for source in self.sources}, self.root)
@@ -406,12 +427,15 @@ def build(source: Source, columns: Sequence[IndexedColumn], stop: threading.Even
         try:
             blooms = _blooms(source, footer, column, stored.get(column.column), stop)
             rows.append(_with_filters(entry, column, blooms))
-        except ConcurrentChangeError:
-            return []
-        except (ParquetBloomError, OSError) as error:
+        except (ParquetBloomError, NotImplementedError) as error:
+            if isinstance(error, ConcurrentChangeError):
+                return []
             rows.append(Built(replace(entry, problem=describe_error(error))))
+        except OSError:
+            return []  # which may pass
     ((_, still),) = drive([(source, read_footer(source.size))])
-    return rows if isinstance(still, Footer) and still.raw == footer.raw else []
+    is_same = isinstance(still, Footer) and still.raw == footer.raw and not changes([source])
+    return rows if is_same else []
 
 
 def _survey(
@@ -439,14 +463,33 @@ def _blooms(
     leaf = find_leaf(footer.leaves, parse_path(column.column), where=source.name)
     if problem := usable(footer, leaf) or unsupported(leaf):
         raise UnsupportedError(problem)
-    if stored is not None and _rate(stored) <= column.fpp:
-        return stored
+    taken = _taken_over(stored, column) if stored is not None else None
+    if taken is not None:
+        return taken
     chunks = ColumnChunks(source, footer)
     bound = sum(chunks.value_bound(number, leaf) for number in range(footer.num_row_groups))
     bloom = SplitBlockBloomFilter.sized_for(min(bound, column.num_items), column.fpp)
     for number in range(footer.num_row_groups):
         fill(bloom, chunks, number, leaf, stop.is_set)
     return [bloom.folded_to(column.fpp)]
+
+
+def _taken_over(stored: list[SplitBlockBloomFilter], column: IndexedColumn) -> list[SplitBlockBloomFilter] | None:
+    """Return the filters of a file's row groups as few and as small as the options allow; None if they are too coarse.
+
+    One for all is the best: they hold the same values then.
+    """
+    candidates = [stored]
+    if stored:
+        rate = 1 - (1 - column.fpp) ** (1 / len(stored))
+        candidates.insert(0, [bloom.folded_to(rate) for bloom in stored])
+        with contextlib.suppress(ValueError):  # of sizes that do not go together
+            candidates.insert(0, [functools.reduce(SplitBlockBloomFilter.merge, stored).folded_to(column.fpp)])
+    most = optimal_num_bytes(column.num_items, column.fpp)
+    for blooms in candidates:
+        if _rate(blooms) <= column.fpp and sum(bloom.num_bytes for bloom in blooms) <= most:
+            return blooms
+    return None
 
 
 def _rate(blooms: Sequence[SplitBlockBloomFilter]) -> float:
@@ -485,7 +528,7 @@ def _segments(folder: Folder, built: Iterable[Built]) -> Iterator[Segment]:
     num_bytes = 0
     for row in built:
         held.append(row)
-        num_bytes += sum(map(len, row.bitsets))
+        num_bytes += row.num_bytes
         if num_bytes >= SEGMENT_BYTES:
             yield _segment(folder, held)
             held, num_bytes = [], 0
@@ -522,49 +565,99 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
 
 def _committed(folder: Folder, change: Callable[[Version], Version], root: str, *, is_new: bool = False) -> Version:
     """Make the changed version the newest; where another writer was first, change that one's instead."""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         found = newest(folder)
-        if found is None and not is_new:
-            raise FileNotFoundError(f"{root} has no index; create one first")
+        if not is_new and (found is None or not found.version.columns):
+            raise _no_index(root)
         old = found.version if found else Version()
-        new = replace(change(old), number=old.number + 1)
+        new = replace(change(old), number=found.number + 1 if found else 1)
         with contextlib.suppress(FileExistsError):
             folder.create(new.name, new.to_json())
-            # A writer that slept since it looked may have taken a number from before the newest.
-            if max(name for name in folder.names() if name.endswith(".json")) == new.name:
+            if _is_follower(folder, new.number, found.number if found else 0):
                 return new
             folder.remove([new.name])
+        time.sleep(random.random() * 0.02 * attempt)
     raise ConcurrentChangeError(f"the index of {root} is being changed by others all the time; nothing was changed")
 
 
+def _is_follower(folder: Folder, number: int, before: int) -> bool:
+    """Return whether a version that was just made followed the newest one, so that any newer one has followed it.
+
+    A writer that slept since it looked may have taken a number that had been free for long: because versions before the
+    newest were removed, or all of them.
+    """
+    numbers = version_numbers(folder.names())
+    if before and before not in numbers:
+        return False
+    return numbers[-1] == number or (number + 1 in numbers and folder.age(version_name(number + 1)) <= GRACE_SECONDS)
+
+
+def _no_index(root: str) -> FileNotFoundError:
+    return FileNotFoundError(f"{root} has no index; create one first")
+
+
+def _is_small(segment: Segment) -> bool:
+    return _blocks_bytes(segment) < SEGMENT_BYTES // 2
+
+
 def _compact(folder: Folder, version: Version, live: Mapping[str, str], root: str) -> None:
-    """Put the rows that count into new segments, instead of all that `version` has."""
-    old = {segment.name for segment in version.segments}
-    rows: dict[tuple[str, str], Built] = {}
+    """Put the rows that count of small segments, and of those that are mostly out of date, into new ones."""
+    counting: dict[tuple[str, str], str] = {}  # by path and column: the segment whose row counts
     columns = {column.column for column in version.columns}
     for segment in version.segments:
-        bitsets = [bitsets_of(read_whole(folder.source(blocks.name)), blocks) for blocks in segment.blocks]
-        for entry in entries_of(read_whole(folder.source(segment.name))):
+        for entry in _entries(folder, segment):
+            counting.pop((entry.path, entry.column), None)
             if entry.column in columns and live.get(entry.path) == entry.version:
-                found = tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots)
-                rows[entry.path, entry.column] = Built(entry, found)
-    segments = tuple(_segments(folder, rows.values()))
+                counting[entry.path, entry.column] = segment.name
+    rows = Counter(counting.values())
+    old = [s for s in version.segments if _is_small(s) or 2 * rows[s.name] < s.num_rows]
+    names = {segment.name for segment in old}
+    new = tuple(_segments(folder, (row for segment in old for row in _rows_of(folder, segment, counting))))
 
     def exchanged(current: Version) -> Version:
-        if not old <= {segment.name for segment in current.segments}:
+        at = [number for number, segment in enumerate(current.segments) if segment.name in names]
+        if len(at) < len(names):
             raise ConcurrentChangeError("another writer has done the same")
-        kept = tuple(segment for segment in current.segments if segment.name not in old)
-        return replace(current, segments=(*segments, *kept))
+        # Not before a segment whose rows they replace, nor after one whose rows replace theirs.
+        kept = [segment if segment.name not in names else None for segment in current.segments]
+        segments = [*kept[: at[-1]], *new, *kept[at[-1] :]]
+        return replace(current, segments=tuple(segment for segment in segments if segment is not None))
 
     _committed(folder, exchanged, root)
 
 
+def _entries(folder: Folder, segment: Segment) -> Iterable[Entry]:
+    """Return the rows of a segment; none of one that is gone or damaged."""
+    try:
+        return entries_of(checked_entries(folder, segment))
+    except (CorruptFileError, FileNotFoundError):
+        return ()
+
+
+def _rows_of(folder: Folder, segment: Segment, counting: Mapping[tuple[str, str], str]) -> Iterator[Built]:
+    """Yield those rows of a segment that count, with their filters; none of those that are gone or damaged."""
+    bitsets: dict[int, list[bytes]] = {}
+    for number, blocks in enumerate(segment.blocks):
+        with contextlib.suppress(CorruptFileError, FileNotFoundError):
+            bitsets[number] = bitsets_of(read_whole(folder.source(blocks.name)), blocks)
+    for entry in _entries(folder, segment):
+        is_whole = all(slot.blocks in bitsets for slot in entry.slots)
+        if is_whole and counting.get((entry.path, entry.column)) == segment.name:
+            yield Built(entry, tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots))
+
+
 def _sweep(folder: Folder) -> None:
-    """Remove files that the newest version does not name, unless they are young."""
+    """Remove files that no version names, and versions that were followed long ago, unless they are young."""
     found = newest(folder)
-    if found is None:
+    if found is None or found.source is None:
         return
-    named = {found.version.name}
-    for segment in found.version.segments:
-        named |= {segment.name, *(blocks.name for blocks in segment.blocks)}
-    folder.remove(name for name in folder.names() if name not in named and folder.age(name) > GRACE_SECONDS)
+    names = folder.names()
+    versions = [version_name(number) for number in version_numbers(names)]
+    followed = {name for name, follower in pairwise(versions) if folder.age(follower) > GRACE_SECONDS}
+    needed = {*versions} - followed | found.version.files
+    unnamed = [name for name in names if name not in needed and folder.age(name) > GRACE_SECONDS]
+    for name in versions if unnamed else ():
+        if name not in followed:
+            with contextlib.suppress(CorruptFileError):
+                needed |= Version.of_json(read_whole(folder.source(name))).files
+    folder.remove(name for name in unnamed if name not in needed)

@@ -1,15 +1,22 @@
-"""Keys to look up: from a list, an Arrow array, or a file; and candidates, written to a file."""
+"""Keys to look up: from a list, an Arrow array or a file, and as a column stores them; and candidates, written."""
 
 from __future__ import annotations
 
 import os
+import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
-from parquet_bloom.values import normalize_literal
+from parquet_bloom.ordering import Key, literal_interval
+from parquet_bloom.schema import LeafColumn, PhysicalType
+from parquet_bloom.values import encode_literal, hash_array, normalize_literal, parse_literal, untrusted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,6 +95,334 @@ def _text(value: Any) -> str:
 def is_null(literal: object) -> bool:
     """Return whether a literal is NULL, which equals nothing, whatever wrote it."""
     return isinstance(normalize_literal(literal), type(normalize_literal(None)))
+
+
+# ---- keys as a column stores them --------------------------------------------------------
+
+
+@dataclass(slots=True)
+class KeySet:
+    """The keys as one type of column stores them.
+
+    `points` are the places of the keys that have one on the column's scale, ascending; `hashes` and `owners`, indexes
+    of the keys, run beside them. `wide` keys have no single place and are checked everywhere; `unprovable` ones are
+    always kept.
+    """
+
+    points: Sequence[Key] = ()
+    hashes: bytes = b""
+    owners: Sequence[int] = ()
+    wide_hashes: bytes = b""
+    wide_owners: Sequence[int] = ()
+    unprovable: Sequence[int] = ()
+    why_unprovable: str = ""
+
+
+def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
+    """Return the keys as `leaf` stores them, all at once where Arrow can.
+
+    Raises `LiteralError` for a key that the leaf cannot be compared with.
+    """
+    import pyarrow as pa
+
+    try:
+        found = _converted(leaf, keys)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a number that is too large, say
+        found = None
+    return found or _one_by_one(leaf, keys, timezone)
+
+
+def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
+    found = KeySet()
+    if reason := untrusted(leaf):
+        found.unprovable, found.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
+        return found
+    points: list[tuple[Key, int, int]] = []
+    wide: list[bytes] = []
+    wide_owners: list[int] = []
+    unprovable: list[int] = []
+    takes_empty = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+    for index, key in enumerate(keys.literals):
+        if is_null(key) or (keys.are_text and key == "" and not takes_empty):
+            continue
+        literal = parse_literal(leaf, str(key)) if keys.are_text else key
+        encodings = encode_literal(leaf, literal, timezone=timezone)
+        if encodings.reason is not None:
+            unprovable.append(index)
+            found.why_unprovable = encodings.reason
+            continue
+        interval = literal_interval(leaf, literal, timezone=timezone) if encodings.plain else ""
+        for hash_ in encodings.hashes():
+            if isinstance(interval, str) or interval[0] != interval[1]:
+                wide.append(hash_.to_bytes(8, sys.byteorder))
+                wide_owners.append(index)
+            else:
+                points.append((interval[0], hash_, index))
+    points.sort(key=itemgetter(0))
+    found.wide_hashes, found.wide_owners, found.unprovable = b"".join(wide), wide_owners, unprovable
+    found.points = [point for point, _, _ in points]
+    found.hashes = b"".join(hash_.to_bytes(8, sys.byteorder) for _, hash_, _ in points)
+    found.owners = array("q", [index for _, _, index in points])
+    return found
+
+
+# ---- all at once -------------------------------------------------------------------------
+# What follows says in Arrow's terms what `encode_literal` and `literal_interval` say of each key, for the common types.
+
+
+@dataclass(slots=True)
+class _Entries:
+    """What is stored beside its place on the column's scale, in any order; the null entries are keys that no column
+    holds. `owners` are the keys' indexes, None where the entries are the keys in their order.
+    """
+
+    stored: pa.Array
+    places: pa.Array
+    owners: pa.Array | None = None
+    wide: pa.Array | None = None
+    wide_owners: pa.Array | None = None
+    unprovable: pa.Array | None = None  # a mask over the keys
+
+
+def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
+    """Return the key set made in bulk, or None where each key has to be looked at."""
+    import pyarrow.compute as pc
+
+    entries = _entries(leaf, keys)
+    if entries is None:
+        return None
+    is_in_order = entries.owners is None and _is_sorted(entries.places)
+    if not is_in_order:
+        order = pc.array_sort_indices(entries.places)
+        order = order.slice(0, len(order) - entries.places.null_count)  # nulls come last, and nothing equals them
+        entries.stored, entries.places = entries.stored.take(order), entries.places.take(order)
+        entries.owners = order if entries.owners is None else entries.owners.take(order)
+    found = KeySet(
+        _Points(entries.places) if len(entries.places) > _LISTED else entries.places.to_pylist(),
+        hash_array(leaf, _as_stored(leaf, entries.stored)),
+        range(len(entries.places)) if is_in_order else _indexes(entries.owners),
+    )
+    if entries.wide is not None and entries.wide_owners is not None:
+        found.wide_hashes, found.wide_owners = hash_array(leaf, entries.wide), _indexes(entries.wide_owners)
+    if entries.unprovable is not None:
+        found.unprovable = _indexes(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
+        if found.unprovable:
+            found.why_unprovable = encode_literal(leaf, keys.shown[found.unprovable[0]]).reason or ""
+    return found
+
+
+def _is_sorted(places: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return not places.null_count and (
+        len(places) < 2 or bool(pc.all(pc.less_equal(places.slice(0, len(places) - 1), places.slice(1))).as_py())
+    )
+
+
+_LISTED = 64 * 1024
+"""So many points are kept as Python objects, which is faster; more are left in Arrow, which takes less memory."""
+
+
+class _Points(Sequence[Any]):
+    """An Arrow array as a sequence to bisect."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._values[index].as_py()
+
+
+def _indexes(values: pa.Array) -> array[int]:
+    import pyarrow as pa
+
+    found = array("q")
+    if len(values):
+        whole = values.cast(pa.int64())
+        found.frombytes(memoryview(whole.buffers()[1])[8 * whole.offset : 8 * (whole.offset + len(whole))])
+    return found
+
+
+def _entries(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    logical, physical = leaf.logical_type.name if leaf.logical_type else None, leaf.physical_type
+    if not keys.is_exact or untrusted(leaf):
+        return None
+    if physical is PhysicalType.BYTE_ARRAY and logical in (None, "STRING", "ENUM", "JSON", "BSON"):
+        return _of_bytes(logical, keys)
+    if keys.are_text:  # which the column's type is to parse
+        return None
+    if logical == "DECIMAL":
+        return _of_decimals(leaf, keys)
+    if physical in (PhysicalType.INT32, PhysicalType.INT64) and logical in (None, "INTEGER"):
+        return _of_integers(leaf, keys)
+    if physical is PhysicalType.INT32 and logical == "DATE":
+        return _of_dates(keys)
+    if physical is PhysicalType.INT64 and logical == "TIMESTAMP":
+        return _of_timestamps(leaf, keys)
+    if physical in (PhysicalType.FLOAT, PhysicalType.DOUBLE) and logical is None:
+        return _of_floats(leaf, keys)
+    return None
+
+
+def _of_bytes(logical: str | None, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = keys.shown.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if logical == "BSON" or (keys.are_text and logical is None):
+            return None
+        if logical is None and pc.any(pc.match_substring(keys.shown, "\\x")).as_py():  # DuckDB's way to write a byte
+            return None
+    elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    stored = keys.shown.cast(pa.large_binary())
+    return _Entries(stored, stored)
+
+
+def _of_integers(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical = leaf.logical_type
+    if not pa.types.is_integer(keys.shown.type) or (logical is not None and not logical.is_signed):
+        return None
+    bits = logical.bit_width if logical is not None else 8 * (leaf.width or 0)
+    whole = keys.shown.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(whole, -(1 << bits - 1)), pc.less_equal(whole, (1 << bits - 1) - 1))
+    stored = _only_where(inside, whole).cast(pa.int32() if leaf.width == 4 else pa.int64())
+    return _Entries(stored, stored)
+
+
+def _of_dates(keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if keys.shown.type != pa.date32():
+        return None
+    days = keys.shown.cast(pa.int32())
+    is_rebased = pc.less(days, _GREGORIAN_FROM)
+    stored = _only_where(pc.invert(is_rebased), days)
+    return _Entries(stored, stored, unprovable=is_rebased)
+
+
+_EPOCH = date(1970, 1, 1)
+_GREGORIAN_FROM = (date(1582, 10, 15) - _EPOCH).days
+_ZONES_SETTLED_FROM = (date(1900, 1, 1) - _EPOCH).days * 86_400
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "MILLIS": 10**3, "MICROS": 10**6, "NANOS": 10**9}
+
+
+def _of_timestamps(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    """Return timestamps that are whole in the column's unit and in microseconds: engines cut others in several ways."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical, kind = leaf.logical_type, keys.shown.type
+    if logical is None or not pa.types.is_timestamp(kind) or (kind.tz is not None) != logical.is_adjusted_to_utc:
+        return None
+    count, per_second, wanted = keys.shown.cast(pa.int64()), _PER_SECOND[kind.unit], _PER_SECOND[logical.unit or ""]
+    coarsest = min(wanted, 10**6)
+    if per_second > coarsest:
+        step = per_second // coarsest
+        if not pc.all(pc.equal(pc.multiply(pc.divide(count, step), step), count)).as_py():
+            return None
+    if per_second > wanted:
+        stored = pc.divide(count, per_second // wanted)
+    else:
+        stored = pc.multiply_checked(count, wanted // per_second)
+    if not logical.is_adjusted_to_utc:
+        return _Entries(stored, stored)
+    is_rebased = pc.less(count, _ZONES_SETTLED_FROM * per_second)
+    stored = _only_where(pc.invert(is_rebased), stored)
+    return _Entries(stored, stored, unprovable=is_rebased)
+
+
+_DECIMAL_DIGITS = 38
+
+
+def _of_decimals(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical, kind = leaf.logical_type, keys.shown.type
+    # Decimals of a list have each a scale of their own.
+    if logical is None or keys.literals is not keys.shown or not pa.types.is_decimal128(kind) or kind.scale < 0:
+        return None
+    if leaf.width is None or leaf.width > 16:
+        return None
+    wide = pa.decimal128(_DECIMAL_DIGITS, 0)
+    scale = logical.scale
+    if max(logical.precision - scale, kind.precision - kind.scale) + max(scale, kind.scale) > _DECIMAL_DIGITS:
+        nothing = pa.nulls(len(keys), wide)
+        return _Entries(nothing, nothing, unprovable=pc.is_valid(keys.shown))
+    values: Any = keys.shown
+    scaled = values.cast(pa.decimal128(_DECIMAL_DIGITS, scale), safe=False)
+    if kind.scale > scale:
+        scaled = _only_where(pc.equal(scaled.cast(pa.decimal128(_DECIMAL_DIGITS, kind.scale)), values), scaled)
+    unscaled = pa.Array.from_buffers(wide, len(scaled), scaled.buffers(), offset=scaled.offset)
+    if leaf.width < 16:
+        least, most = (
+            pa.scalar(Decimal(bound), wide) for bound in (-(1 << 8 * leaf.width - 1), (1 << 8 * leaf.width - 1) - 1)
+        )
+        unscaled = _only_where(pc.and_(pc.greater_equal(unscaled, least), pc.less_equal(unscaled, most)), unscaled)
+    return _Entries(unscaled, unscaled)
+
+
+def _of_floats(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if keys.shown.type not in (pa.float32(), pa.float64()):
+        return None
+    width = pa.float32() if leaf.width == 4 else pa.float64()
+    values = keys.shown.cast(pa.float64())
+    narrowed = values.cast(width, safe=False)
+    is_zero = pc.equal(narrowed, pa.scalar(0.0, width))
+    is_plain = pc.invert(pc.or_(is_zero, pc.is_nan(values)))
+    ordinary, zeros = (pc.indices_nonzero(pc.fill_null(mask, False)) for mask in (is_plain, is_zero))
+    both = [pa.repeat(pa.scalar(zero, width), len(zeros)) for zero in (0.0, -0.0)]  # either equals either
+    stored = pa.concat_arrays([narrowed.take(ordinary), *both])
+    owners = pa.concat_arrays([ordinary, zeros, zeros])
+    places = values.take(owners)
+    # What the column's width does not hold is rounded by one engine and by another not: it has two places.
+    is_exact = pc.equal(stored.cast(pa.float64()), places)
+    here, wide = pc.indices_nonzero(is_exact), pc.indices_nonzero(pc.invert(is_exact))
+    return _Entries(
+        stored.take(here),
+        places.take(here),
+        owners.take(here),
+        stored.take(wide),
+        owners.take(wide),
+        pc.is_nan(values),
+    )
+
+
+def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(mask, values, pa.scalar(None, values.type))
+
+
+def _as_stored(leaf: LeafColumn, values: pa.Array) -> pa.Array:
+    """Return entries without nulls as the pages hold them: that takes something for decimals only."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_decimal128(values.type) or leaf.width is None:
+        return values
+    if leaf.physical_type is not PhysicalType.FIXED_LEN_BYTE_ARRAY:
+        return values.cast(pa.int32() if leaf.width == 4 else pa.int64())
+    if not len(values):
+        return pa.array([], pa.binary(leaf.width))
+    little = memoryview(values.buffers()[1])[16 * values.offset : 16 * (values.offset + len(values))]
+    # Backwards they are big-endian, the last one first.
+    big = pa.Array.from_buffers(pa.binary(16), len(values), [None, pa.py_buffer(little.tobytes()[::-1])])
+    big = big.take(pa.array(range(len(values) - 1, -1, -1)))
+    return big if leaf.width == 16 else pc.binary_slice(big, 16 - leaf.width, 16).cast(pa.binary(leaf.width))
 
 
 # ---- files -------------------------------------------------------------------------------

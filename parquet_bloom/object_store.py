@@ -106,9 +106,11 @@ def create(fs: Any, path: str, data: bytes) -> None:
         with _os_errors():
             fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
     except OSError as error:
-        if _is_refusal(error):
+        # Where only the answer was lost, the call was made again and refused for its own success.
+        if _is_refusal(error) and fs.cat_file(path) != data:
             raise FileExistsError(path) from error
-        raise
+        if not _is_refusal(error):
+            raise
     fs.invalidate_cache(path)
 
 

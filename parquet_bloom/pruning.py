@@ -814,7 +814,9 @@ def prune(
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
     table = TableFiles(snapshot, sources) if snapshot else None
     cache = SHARED if cache is None else cache
-    index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    index = None
+    if snapshot is None or not snapshot.renames:
+        index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
     judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
     files, findings = judge.judge(sources, progress)
     if findings.disputed:  # known only now that every footer was seen
@@ -840,7 +842,7 @@ class TableFiles:
             return "some of their rows are deleted"
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.physical_names or self.snapshot.field_ids:
+        if self.snapshot.renames:
             return "columns may have other names in them"
         return None
 

@@ -142,8 +142,14 @@ def blocks_contain(blocks: bytes, hash: int) -> bytes:
     words = array("I", bytes(8 * count))
     low = sys.byteorder != "little"
     words[low::2] = array("I", [hash & 0xFFFFFFFF]) * count
-    words[not low :: 2] = array("I", [-(-(index << 32) // count) for index in range(count)])
+    words[not low :: 2] = _selectors(count)
     return _kernel.check(blocks, words)
+
+
+@lru_cache(maxsize=256)
+def _selectors(count: int) -> array[int]:
+    """Return for each of `count` blocks the upper half of a hash that selects it."""
+    return array("I", [-(-(index << 32) // count) for index in range(count)])
 
 
 # --- the header -----------------------------------------------------------------------------------------

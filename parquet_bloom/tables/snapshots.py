@@ -60,6 +60,11 @@ class Snapshot:
         counts = [file.num_rows for file in self.files]
         return None if None in counts else sum(count for count in counts if count is not None)
 
+    @property
+    def renames(self) -> bool:
+        """Whether a column may have another name in a file."""
+        return bool(self.physical_names or self.field_ids)
+
     def sources(self, storage_options: StorageOptions = None) -> list[Source]:
         """Return the live files as they are, in order; nothing is searched for.
 
@@ -79,7 +84,7 @@ class Snapshot:
 
     def leaves(self, footer: Footer) -> tuple[LeafColumn, ...]:
         """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
-        if not self.physical_names and not self.field_ids:
+        if not self.renames:
             return footer.leaves
         key = "leaves", *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
         if key not in footer.memo:

@@ -15,11 +15,12 @@ from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
+OTHERS = ("demo", "add_to_table", "execute", "index_create", "index_refresh", "index_drop", "index_show")
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
-SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, "demo")}
+SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, *OTHERS)}
 ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup")
 SPARK_SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom.spark, verb)) for verb in ON_SPARK}
-SESSION_HAS = {"timezone", "case_sensitive", "strict", "jobs"}
+SESSION_HAS = {"timezone", "case_sensitive", "strict", "jobs", "as_of"}
 """Keywords that the verbs on Spark lack: the session says, or it makes no sense there."""
 
 
@@ -133,12 +134,26 @@ def spark_calls(monkeypatch, tmp_path):
             "lookup a -c x -k k --timezone UTC --storage-option n=1",
             "lookup(['a'], 'x', 'k', timezone='UTC', storage_options={'n': 1})",
         ),
+        ("add a -c x --table", "add_to_table('a', ['x'])"),
+        ("add a -c x --table delta -n --jobs 2", "add_to_table('a', ['x'], kind='delta', dry_run=True, jobs=2)"),
+        ("prune a -w x=1 --as-of 3", "prune(['a'], 'x=1', as_of='3')"),
+        ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', 'k', as_of='2026-01-31')"),
+        ("sql 'DROP BLOOMFILTER INDEX ON a'", "execute('DROP BLOOMFILTER INDEX ON a')"),
+        ("index create a -c x", "index_create('a', ['x'])"),
+        (
+            "index create a -c x -c y --fpp 0.01 --num-items 10 --max-expected-fpp 0.5 --jobs 2",
+            "index_create('a', ['x', 'y'], fpp=0.01, num_items=10, max_expected_fpp=0.5, jobs=2)",
+        ),
+        ("index refresh a --storage-option k=v", "index_refresh('a', storage_options={'k': 'v'})"),
+        ("index drop a", "index_drop('a')"),
+        ("index drop a -c x", "index_drop('a', ['x'])"),
+        ("index show a --json", "index_show('a')"),
         ("demo", "demo()"),
         ("demo --keep sample", "demo('sample')"),
     ],
 )
 def test_a_command_is_a_call(calls, line, call):
-    ran = CliRunner().invoke(main, line.split())
+    ran = CliRunner().invoke(main, shlex.split(line))
     assert isinstance(ran.exception, Called), ran.output
     with pytest.raises(Called):
         eval(call, {verb: getattr(parquet_bloom, verb) for verb in SIGNATURES})
@@ -206,6 +221,7 @@ def test_every_keyword_has_an_option(verb):
     keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
     how_to_print = {"as_json", "storage", "each", "explain", "files_only"} | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
+    where_to_run |= {"table"} if verb == "add" else set()  # is `add_to_table`
     options = {p.name for p in main.commands[verb].params} - how_to_print
     assert keywords == options - where_to_run
     assert where_to_run <= options
@@ -227,7 +243,7 @@ def test_help_has_examples_that_parse(verb):
 def test_the_list_of_commands_is_whole():
     ran = CliRunner().invoke(main, ["--help"], terminal_width=80)
     assert ran.exit_code == 0
-    assert set(main.commands) == {*VERBS, "demo"}
+    assert set(main.commands) == {*VERBS, "demo", "sql", "index"}
     assert "..." not in ran.output.partition("Commands:")[2]
     assert max(map(len, ran.output.splitlines())) <= 80
 

@@ -193,10 +193,10 @@ def test_a_file_that_vanishes_keeps_every_key(lake: Path) -> None:
     def vanishing(*_: Any, **__: Any) -> Any:
         sources = find(".")
         Path("1.parquet").unlink()
-        return sources
+        return sources, None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules[lookup.__module__], "find", vanishing)
+        patch.setattr(sys.modules[lookup.__module__], "live_sources", vanishing)
         rows = found(".", "id", [5], cache=Cache(0))
     assert rows == [(5, "0.parquet", 0), (5, "1.parquet", None)]
 

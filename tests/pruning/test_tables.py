@@ -117,3 +117,14 @@ def test_filters_added_by_a_commit_prune(tmp_path: Path) -> None:
     add_to_table(str(tmp_path / "t"), "id", fpp=0.0001)
     assert parquet_bloom.prune(tmp_path / "t", col("id") == ids[5]).totals.files_kept == 1
     assert DeltaTable(str(tmp_path / "t")).version() == 4
+
+
+def test_keys_are_looked_up_in_live_files(tmp_path: Path) -> None:
+    table = lakes.delta(tmp_path / "t", files=3)
+    table.delete("id < 20")
+
+    def found(**options: Any) -> list[Any]:
+        rows = parquet_bloom.lookup(tmp_path / "t", "id", [5, 25], **options).to_arrow().to_pylist()
+        return sorted(row["key"] for row in rows if row["path"] is not None)
+
+    assert (found(), found(as_of=2)) == ([25], [5, 25])

@@ -1,0 +1,272 @@
+"""`spark.lookup` gives the candidates of the local `lookup`, and `spark.semi_join` the rows of Spark's own join."""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engines import needs_java, spark
+from files import DAMAGED, FIXTURES
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import parquet_bloom
+from parquet_bloom.cache import Cache
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError
+from parquet_bloom.spark import lookup, semi_join
+from parquet_bloom.spark.tasks import sources_of
+
+pytestmark = [needs_java, pytest.mark.spark]
+
+ENGINES = [FIXTURES / engine / "all_types.parquet" for engine in ("pyarrow", "spark", "duckdb", "polars", "datafusion")]
+
+
+def local(paths: Any, column: str, keys: Any) -> Counter[tuple[Any, ...]]:
+    rows = parquet_bloom.lookup(paths, column, keys, timezone="UTC", cache=Cache(0)).to_arrow().to_pylist()
+    return Counter((repr(r["key"]), r["path"], r["row_group"], r["reason"]) for r in rows)
+
+
+def found(paths: Any, column: str, keys: Any, **options: Any) -> Counter[tuple[Any, ...]]:
+    candidates = lookup(spark(), paths, column, keys, **options)
+    assert candidates.is_cached
+    rows = candidates.toArrow().to_pylist()
+    candidates.unpersist()
+    return Counter((repr(r["key"]), r["path"], r["row_group"], r["reason"]) for r in rows)
+
+
+def places(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    return Counter({row[:3]: count for row, count in rows.items()})
+
+
+def frame(values: pa.Array, name: str = "key") -> Any:
+    table = pa.table({name: values})
+    return spark().createDataFrame(table, from_arrow_schema(table.schema, True))  # wall clocks stay that
+
+
+# ---- lookup ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["string", "int32", "int64", "binary", "date", "ts_us_utc", "ts_us_local", "decimal9", "decimal38", "double"],
+)
+def test_files_of_all_engines(column: str) -> None:
+    values = pq.read_table(ENGINES[0], columns=[column])[column].combine_chunks()
+    keys = pa.concat_arrays([values.slice(0, 40), values.slice(3, 2), pa.nulls(2, values.type)])
+    expected = local(ENGINES, column, keys)
+    assert found(ENGINES, column, keys) == expected
+    assert found(ENGINES, column, frame(keys), broadcast_bytes=len(keys) * 10, num_tasks=2) == expected
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    for number in range(4):
+        ids = range(number * 100, number * 100 + 20)
+        table = pa.table({"id": pa.array(ids), "name": [f"n{i:03}" for i in ids], "u": [{"v": i} for i in ids]})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=10, write_statistics=["id"])
+    parquet_bloom.add([folder / f"{n}.parquet" for n in range(3)], ["id", "name", "u.v"], fpp=0.00001)
+    return folder
+
+
+def test_keys_come_in_many_forms(lake: Path, tmp_path: Path) -> None:
+    keys = [5, 115, 999, 5, None, 12]
+    expected = local(lake, "id", keys)
+    assert expected["5", str(lake / "0.parquet"), 0, "the filter has all bits of the key"] == 2
+    assert expected["None", None, None, "no row group can hold it"] == 1
+    array = pa.array(keys)
+    for given in (keys, array, pa.table({"x": ["a"] * 6, "id": array}), frame(array, "id"), frame(array, "other")):
+        assert found(lake, "id", given) == expected
+    pq.write_table(pa.table({"id": array}), tmp_path / "keys.parquet")
+    assert found(lake, "id", tmp_path / "keys.parquet") == expected
+    (tmp_path / "keys.txt").write_text("0115\n999\n", "utf-8")
+    assert found(lake, "id", tmp_path / "keys.txt") == local(lake, "id", tmp_path / "keys.txt")
+    paths = frame(pa.array([str(lake)]), "path")
+    assert found(paths, "u.v", frame(array, "v")) == local(lake, "u.v", array)
+    mixed = [115.0, Decimal("5.0")]
+    assert found(lake, "id", mixed, broadcast_bytes=4) == local(lake, "id", mixed)
+    odd = [uuid.UUID(int=5)]
+    with pytest.raises(LiteralError):
+        found(lake, "id", odd)
+
+
+def test_a_part_at_a_time_is_the_same(lake: Path) -> None:
+    dice = random.Random(1)
+    names = [f"n{dice.randrange(400):03}" for _ in range(500)] + [None, "zzz"]
+    expected = local(lake, "name", names)
+    assert found(lake, "name", pa.array(names), num_tasks=9) == expected
+    assert found(lake, "name", pa.array(names), broadcast_bytes=1000) == expected
+    assert found(lake, "name", frame(pa.array(names)), broadcast_bytes=1500, num_tasks=1) == expected
+    present = Counter({row: count for row, count in expected.items() if row[1] is not None})
+    assert found(lake, "name", pa.array(names), absent=False) == present
+
+
+def test_no_keys(lake: Path) -> None:
+    none = pa.array([], pa.int64())
+    assert found(lake, "id", []) == found(lake, "id", none) == found(lake, "id", frame(none)) == Counter()
+    assert found(lake, "id", [None]) == local(lake, "id", [None])
+    with pytest.raises(ColumnNotFoundError):
+        found(lake, "idd", none)
+
+
+def test_errors(lake: Path) -> None:
+    with pytest.raises(ColumnNotFoundError, match="did you mean"):
+        lookup(spark(), lake, "nam", ["x"])
+    with pytest.raises(LiteralError, match="column id"):
+        lookup(spark(), lake, "id", frame(pa.array(["x"])))
+    with pytest.raises(ColumnNotFoundError, match="DataFrame of keys"):
+        lookup(spark(), lake, "id", spark().createDataFrame([(1, 2)], "a int, b int"))
+    with pytest.raises(FileNotFoundError):
+        lookup(spark(), lake / "missing", "id", [1])
+
+
+def test_what_cannot_be_judged_keeps_every_key(lake: Path) -> None:
+    pq.write_table(pa.table({"other": [1]}), lake / "4.parquet")
+    pq.write_table(pa.table({"id": ["a"]}), lake / "5.parquet")
+    pq.write_table(pa.table({"id": pa.array([5, 7], pa.int32())}), lake / "6.parquet")
+    (lake / "7.parquet").write_bytes(b"nothing that Parquet is")
+    data = bytearray((lake / "0.parquet").read_bytes())
+    at = pq.read_metadata(lake / "0.parquet").row_group(0).column(0).bloom_filter_offset
+    data[at : at + 8] = bytes(8)
+    (lake / "0.parquet").write_bytes(data)
+    keys = [5, 115, 999, 5, None]
+    expected = local(lake, "id", keys)
+    assert len({path for _, path, group, _ in expected if group is None and path}) == 3
+    assert found(lake, "id", keys) == expected
+    in_parts = found(lake, "id", frame(pa.array(keys[:4])), broadcast_bytes=16, num_tasks=8)
+    assert places(in_parts) == places(local(lake, "id", keys[:4]))  # a reason may name a key of the part
+
+
+def test_damaged_files() -> None:
+    paths = [FIXTURES / name for name in DAMAGED]
+    assert found([*paths, ENGINES[0]], "id", [1, 2, 3]) == local([*paths, ENGINES[0]], "id", [1, 2, 3])
+
+
+def test_a_file_that_vanishes_keeps_every_key(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanishing(*given: Any) -> Any:
+        sources = sources_of(*given)
+        (lake / "1.parquet").unlink()
+        return sources
+
+    monkeypatch.setattr("parquet_bloom.spark.lookups.sources_of", vanishing)
+    rows = found(lake, "id", [5])
+    assert {row[1:3] for row in rows} == {(str(lake / "0.parquet"), 0), (str(lake / "1.parquet"), None)}
+
+
+def test_rows_are_freed(lake: Path) -> None:
+    kept = spark().sparkContext._jsc.getPersistentRDDs().size()
+    candidates = lookup(spark(), lake, "id", frame(pa.array([5, 999])))
+    assert spark().sparkContext._jsc.getPersistentRDDs().size() == kept + 1
+    candidates.unpersist(blocking=True)
+    assert spark().sparkContext._jsc.getPersistentRDDs().size() == kept
+
+
+# ---- semi_join ---------------------------------------------------------------------------
+
+
+@contextmanager
+def conf(**changes: str) -> Iterator[None]:
+    session = spark()
+    before = {name.replace("__", "."): session.conf.get(name.replace("__", "."), None) for name in changes}
+    try:
+        for name, value in changes.items():
+            session.conf.set(name.replace("__", "."), value)
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.unset(name) if value is None else session.conf.set(name, value)
+
+
+def rows_of(df: Any) -> Counter[str]:
+    return Counter(map(repr, df.toArrow().to_pylist()))
+
+
+def agrees(paths: Any, column: str, keys: Any, **options: Any) -> tuple[int, int]:
+    """Asserts that the answer is that of Spark's own join; returns its rows, and how many files it read."""
+    given = [str(path) for path in paths] if isinstance(paths, list) else [str(paths)]
+    theirs = spark().read.parquet(*given).join(keys, on=column, how="left_semi")
+    ours = semi_join(spark(), paths, column, keys, **options)
+    assert ours.schema == theirs.schema
+    expected = rows_of(theirs)
+    assert rows_of(ours) == expected
+    return expected.total(), len(ours.inputFiles()) if expected else 0
+
+
+NAN, DAY = math.nan, date(2024, 1, 1)
+JOINED: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "string": (pa.string(), ["", "a", "ab", "ä", "zz", "\\xAA"]),
+    "bigint": (pa.int64(), [0, -1, 7, 2**60, -(2**63)]),
+    "int": (pa.int32(), [0, -1, 7, 2**31 - 1]),
+    "double": (pa.float64(), [0.0, -0.0, NAN, math.inf, 0.1, -1.5]),
+    "float": (pa.float32(), [0.0, -0.0, NAN, math.inf, 0.5, -1.5]),
+    "decimal": (pa.decimal128(20, 2), [Decimal("0.00"), Decimal("-1.50"), Decimal("9.99"), Decimal("1e15")]),
+    "date": (pa.date32(), [DAY + timedelta(days) for days in (0, 1, 500)] + [date(1500, 1, 1)]),
+    "timestamp": (pa.timestamp("us", "UTC"), [datetime(2024, 1, 1, hour, tzinfo=UTC) for hour in range(5)]),
+    "timestamp_ntz": (pa.timestamp("us"), [datetime(2024, 3, 31, hour) for hour in range(5)]),
+    "binary": (pa.binary(), [b"", b"\0", b"a\xff", b"zz"]),
+}
+
+
+@pytest.mark.parametrize("kind", JOINED)
+def test_random_rows(tmp_path: Path, kind: str) -> None:
+    arrow, values = JOINED[kind]
+    dice = random.Random(kind)
+    options = {"bloom_filter_options": {"c": {"ndv": 16, "fpp": 0.001}}, "use_dictionary": False}
+    for number in range(5):
+        cells = [dice.choice([*dice.sample(values, 2), None]) for _ in range(4)]
+        table = pa.table({"n": [number] * 4, "c": pa.array(cells, arrow)})
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=2, **options)
+    with conf(spark__sql__session__timeZone="Europe/Paris"):
+        for some in ([*dice.sample(values, 2), None], values):
+            keys = frame(pa.array([*some, some[0]], arrow), "c")
+            agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]))
+
+
+def test_files_are_left_out(lake: Path) -> None:
+    assert agrees(lake, "id", frame(pa.array([5, 999]), "id")) == (1, 1)
+    assert agrees(lake, "ID", frame(pa.array([5, 115, None], pa.int32()), "Id")) == (2, 4)
+    assert agrees(lake, "name", frame(pa.array([f"n{n:03}" for n in range(400)]), "name")) == (80, 4)
+    assert agrees(lake, "id", frame(pa.array([999]), "id")) == (0, 0)
+    assert agrees(lake, "id", frame(pa.array([], pa.int64()), "id")) == (0, 0)
+    # What Spark converts to compare, it compares alone.
+    assert agrees(lake, "id", frame(pa.array([5.0, 7.5]), "id"))[0] == 1
+    assert agrees(lake, "id", frame(pa.array(["5"]), "id"))[0] == 1
+
+
+def test_columns_and_keys_of_many_forms(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_text("0005\n115\nnothing\n", "utf-8")
+    for keys in ([5, 115, 999], pa.array([5, 115], pa.uint32()), tmp_path / "keys.txt", frame(pa.array([5, 115]))):
+        df = semi_join(spark(), lake, "id", keys, ["name", "u.v"])
+        assert df.columns == ["name", "v"]
+        assert sorted(map(tuple, df.collect())) == [("n005", 5), ("n115", 115)]
+    nested = semi_join(spark(), lake, "u.v", [5], "id")
+    assert ([tuple(row) for row in nested.collect()], len(nested.inputFiles())) == ([(5,)], 2)
+    with pytest.raises(LiteralError):
+        semi_join(spark(), lake, "id", [1, "a"])
+
+
+def test_partitions(tmp_path: Path) -> None:
+    for number, folder in enumerate(["kind=a b", "kind=50%25", "kind=x%3Dy", "kind=plain"]):
+        (tmp_path / folder).mkdir()
+        ids = range(number * 10, number * 10 + 5)
+        pq.write_table(pa.table({"id": ids}), tmp_path / folder / "f 1.parquet", bloom_filter_options={"id": True})
+    assert agrees(tmp_path, "id", frame(pa.array([1, 11, 22, 99]), "id")) == (3, 3)
+    assert agrees(tmp_path, "id", frame(pa.array([31]), "id")) == (1, 1)
+    assert agrees(tmp_path, "kind", frame(pa.array(["a b", "50%", "none"]), "kind"))[0] == 10
+
+
+def test_changed_schemas(lake: Path) -> None:
+    pq.write_table(pa.table({"name": ["n500"]}), lake / "5.parquet")
+    pq.write_table(pa.table({"id": pa.array([5, 7], pa.int32()), "name": ["x", "y"]}), lake / "6.parquet")
+    assert agrees(lake, "id", frame(pa.array([5, 999]), "id")) == (2, 3)
