@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from parquet_bloom.columns import ColumnChunks
@@ -28,6 +28,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.footer import Footer, Plan, pages_extent, read_footer
 from parquet_bloom.indexes.bloom_index import (
+    FOLDER,
     Blocks,
     BloomIndex,
     Entry,
@@ -132,6 +133,7 @@ def index_create(
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> IndexState:
     """Give the index of the data below `root` these columns, for all files that are there; return its state.
 
@@ -149,7 +151,7 @@ def index_create(
         for column in asked
     )
     _check_options(wanted)
-    building = _Building(os.fspath(root), storage_options, jobs, progress)
+    building = _Building(os.fspath(root), storage_options, jobs, progress, elsewhere)
     _check_columns(building, wanted)
     return building.run(set_to=wanted)
 
@@ -160,9 +162,10 @@ def index_refresh(
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> IndexState:
     """Give the index what new and changed data files hold; return its state. Raises `FileNotFoundError` without one."""
-    return _Building(os.fspath(root), storage_options, jobs, progress).run()
+    return _Building(os.fspath(root), storage_options, jobs, progress, elsewhere).run()
 
 
 def index_drop(
@@ -338,11 +341,40 @@ class Built:
         return sum(map(len, self.bitsets))
 
 
+Elsewhere = Callable[[list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
+"""What builds and writes the segments of files on other machines."""
+
+
+def write_segments(
+    root: str, paths: Sequence[str], columns: Sequence[IndexedColumn], *, storage_options: StorageOptions = None
+) -> list[Segment]:
+    """Write what some of the files below `root` hold as segments of its index, which no version names yet."""
+    folder = folder_of(root, storage_options=storage_options)
+    stop = threading.Event()
+    sources = find(paths, storage_options=storage_options)
+    built = (build(source_below(folder, source), columns, stop) for source in sources)
+    return list(_segments(folder, chain.from_iterable(built)))
+
+
+def source_below(folder: Folder, source: Source) -> Source:
+    """Return a data file that was named by itself, with its path below the directory of an index's folder."""
+    root = folder.path.rstrip("/").removesuffix(FOLDER)
+    return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
+
+
 class _Building:
     """One call that brings an index up to date."""
 
-    def __init__(self, root: str, storage_options: StorageOptions, jobs: int | None, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage_options: StorageOptions,
+        jobs: int | None,
+        progress: Progress | None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self.root, self._storage_options, self._jobs, self._progress = root, storage_options, jobs, progress
+        self._elsewhere = elsewhere
         self.folder = folder_of(root, storage_options=storage_options)
         self.sources = find(root, storage_options=storage_options)
         if not is_directory(self.folder.fs, root):
@@ -364,7 +396,10 @@ class _Building:
             wanted = [c for c in columns if known is None or c in changed or c.column not in known.columns]
             if wanted and source.is_settled:  # any other may become something else with no trace in its times
                 missing.append((source, wanted))
-        segments = tuple(_segments(self.folder, self._built(missing)))
+        if self._elsewhere is None:
+            segments = tuple(_segments(self.folder, self._built(missing)))
+        else:
+            segments = tuple(self._elsewhere(missing))
 
         def changed_to(version: Version) -> Version:
             kept = tuple(segment for segment in version.segments if segment.name not in index.lost)

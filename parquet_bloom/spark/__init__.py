@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from parquet_bloom.spark.indexing import index_create, index_refresh
     from parquet_bloom.spark.lookups import lookup, semi_join
     from parquet_bloom.spark.reading import read
     from parquet_bloom.spark.reports import inspect, prune, verify
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "add": "retrofit",
     "drop": "retrofit",
+    "index_create": "indexing",
+    "index_refresh": "indexing",
     "inspect": "reports",
     "lookup": "lookups",
     "prune": "reports",
@@ -25,7 +28,18 @@ _HOMES = {
     "verify": "reports",
 }
 
-__all__ = ["add", "drop", "inspect", "lookup", "prune", "read", "semi_join", "verify"]
+__all__ = [
+    "add",
+    "drop",
+    "index_create",
+    "index_refresh",
+    "inspect",
+    "lookup",
+    "prune",
+    "read",
+    "semi_join",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from parquet_bloom.cache import SHARED
 from parquet_bloom.errors import PredicateError
+from parquet_bloom.indexes.bloom_index import index_of
 from parquet_bloom.parallel import Progress
 from parquet_bloom.pruning import Judge, Pruning
 from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, paths_of
-from parquet_bloom.storage import Source, StorageOptions, find, find_flat
+from parquet_bloom.storage import Source, StorageOptions, find, find_flat, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +49,8 @@ def read(
     settings = Settings.of(spark)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     predicate = understood(spark, where, lake.one_file, strict=False)
-    judge = Judge(trusted(spark, predicate, lake.schema), settings.timezone, settings.case_sensitive)
+    index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
+    judge = Judge(trusted(spark, predicate, lake.schema), settings.timezone, settings.case_sensitive, index=index)
     files, findings = judge.judge(lake.sources, progress)
     if findings.disputed:
         files, _ = judge.judge(lake.sources, None, findings.disputed)
@@ -124,7 +127,11 @@ def lake_of(
             return Lake(spark, given, _schema_of(spark, flat[0]), flat)
     whole = spark.read.options(**options).parquet(*given)
     names = sorted(map(_decoded, whole.inputFiles()))
-    return Lake(spark, given, whole.schema, find(names, storage_options=storage_options) if names else [], options)
+    sources = find(names, storage_options=storage_options) if names else []
+    if len(given) == 1:  # as if they had been found below it
+        top = resolve(given[0], None, storage_options)[1].rstrip("/")
+        sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
+    return Lake(spark, given, whole.schema, sources, options)
 
 
 _LISTED_BY_DRIVER = 32

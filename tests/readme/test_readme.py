@@ -15,6 +15,7 @@ from parquet_bloom.cli import main
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 VERBS = ("inspect", "probe", "add", "prune", "lookup", "verify", "drop", "demo")
+OTHERS = {"index": "index_create", "sql": "execute"}  # commands that are called otherwise in Python
 
 
 def blocks(language: str) -> list[str]:
@@ -74,20 +75,21 @@ def test_examples_do_what_they_show(tmp_path, monkeypatch):
     assert ran > 15
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *OTHERS])
 def test_a_section_shows_the_command_and_its_python_twin(verb):
-    text = section(verb)
+    text, twin = section(verb), OTHERS.get(verb, verb)
     assert f"$ parquet-bloom {verb}" in text
-    assert f"In Python: `{verb}`" in text
-    assert f"parquet_bloom.{verb}(" in text
-    assert f"](#{verb}) | `parquet_bloom.{verb}(" in README
+    assert f"In Python: `{twin}`" in text
+    assert f"parquet_bloom.{twin}(" in text
+    assert f"](#{verb}) | `parquet_bloom.{twin}(" in README
 
 
 def test_every_command_and_option_that_is_named_exists():
-    assert set(main.commands) == set(VERBS)
+    assert set(main.commands) == {*VERBS, *OTHERS}
     assert set(VERBS) <= set(parquet_bloom.__all__)
     named = set(re.findall(r"--[a-z][a-z-]+", README))
-    exist = {option for command in main.commands.values() for p in command.params for option in p.opts}
+    commands = [*main.commands.values(), *main.commands["index"].commands.values()]
+    exist = {option for command in commands for p in command.params for option in p.opts}
     assert named <= exist | {"--help", "--version"}
 
 
