@@ -861,6 +861,22 @@ def is_directory(fs: Any, path: str) -> bool:
     return bool(fs.isdir(inner)) or (any(c in inner for c in "*?[") and not fs.exists(inner))
 
 
+def summaries_above(source: Source, sentence: str) -> list[str]:
+    """Return a sentence for each `_metadata` file from a local file's folder up to the one it was found under.
+
+    Such a file repeats footers; engines on object stores have given it up.
+    """
+    folder, top = os.path.dirname(source.path), source.path.removesuffix(source.relative).rstrip("/")
+    found = []
+    while source.is_local and folder.startswith(top):
+        if os.path.exists(summary := f"{folder}/_metadata"):
+            found.append(sentence.format(summary))
+        if folder in (top, "/"):
+            break
+        folder = os.path.dirname(folder)
+    return found
+
+
 # ---- a folder of small files -------------------------------------------------------------
 
 

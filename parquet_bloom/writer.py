@@ -46,6 +46,7 @@ from parquet_bloom.storage import (
     is_directory,
     join_output,
     rewrite,
+    summaries_above,
     run,
     table_around,
 )
@@ -268,7 +269,13 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
         for target, (source, outcome) in zip(targets, surveyed, strict=True)
     ]
     _raise_if_everywhere_missing([plan.error for plan in plans])
+    for plan in plans:
+        if plan.has_work and plan.target is None:
+            plan.notes += summaries_above(plan.source, _SUMMARY)
     return plans
+
+
+_SUMMARY = "{} has the footers as they were: readers that go by it do not see the filters until it is written anew"
 
 
 def write_adds(

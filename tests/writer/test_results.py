@@ -202,3 +202,13 @@ def test_a_file_without_rows_is_left_as_it_is(tmp_path: Path, name: str) -> None
     (leaf, *_) = opened(file)[1].leaves
     assert statuses(add(file, leaf.name)) == ["unchanged"]
     assert snapshot(tmp_path) == before
+
+
+def test_summary_files_that_do_not_know_the_filters_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "day=1" / "f.parquet")
+    pq.write_metadata(pq.read_schema(tmp_path / "day=1" / "f.parquet"), tmp_path / "_metadata")
+    (row,) = add(tmp_path, "id", dry_run=True).rows
+    assert f"{tmp_path}/_metadata has the footers as they were" in row.notes[0]
+    (row,) = add(tmp_path, "id").rows
+    assert len(row.notes) == 1
+    assert add(tmp_path, "id").rows[0].notes == ()
