@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IN_FILTER = "the filter has all bits of the key"
+TOO_MANY = "its filter lets some of so many keys pass in any case"
+
+_SURE = 20
+"""Of so many keys that are expected to pass a filter by chance, one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class Search:
     index: BloomIndex | None = None
     sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, BoundsReader] = field(default_factory=dict)
+    spare: int | None = None
+    """How many keys are still to be checked where some are sure to pass by chance; None for all."""
 
     def bound(self, leaf: LeafColumn) -> tuple[KeySet, BoundsReader]:
         """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
@@ -150,6 +156,11 @@ def _search_row_group(
             *([Hit(row_group, _part(keys.owners, start, stop), problem)] if start < stop else []),
             *([Hit(row_group, keys.wide_owners, problem)] if keys.wide_owners else []),
         ]
+    if search.spare is not None and (stop - start) * bloom.fpp >= _SURE:
+        if search.spare <= 0:
+            wide = [Hit(row_group, keys.wide_owners, TOO_MANY)] if keys.wide_owners else []
+            return [*hits, Hit(row_group, _part(keys.owners, start, stop), TOO_MANY), *wide]
+        search.spare -= stop - start
     owners = [keys.owners[start + at] for at in _ones(bloom.check(memoryview(keys.hashes)[8 * start : 8 * stop]))]
     if keys.wide_owners:
         owners += (keys.wide_owners[at] for at in _ones(bloom.check(keys.wide_hashes)))

@@ -46,8 +46,8 @@ from parquet_bloom.storage import (
     is_directory,
     join_output,
     rewrite,
-    summaries_above,
     run,
+    summaries_above,
     table_around,
 )
 from parquet_bloom.values import companion_hashes, hash_array, unbuildable

@@ -332,6 +332,10 @@ class _Found:
 _MOST_INDEXES = 1024 * 1024
 
 
+_CHECKS = 8
+"""How often a task of `semi_join` checks all keys where a row group is sure to be read: fewer keys are joined then."""
+
+
 @dataclass(frozen=True)
 class _Task:
     """Judges a share of the files; its rows are compact, its last one a note."""
@@ -347,7 +351,8 @@ class _Task:
     def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
         assert self.shipped is not None  # it is there before the task is sent
         part = self.shipped.value
-        search = Search(self.path, part.keys, self.timezone, sets=part.sets)
+        spare = None if self.lists_keys else _CHECKS * len(part.keys)
+        search = Search(self.path, part.keys, self.timezone, sets=part.sets, spare=spare)
         seen = bytearray(len(part.keys))
         note = _Note(b"")
         for name, outcome in _outcomes(paths, search, self.storage_options):

@@ -270,3 +270,11 @@ def test_changed_schemas(lake: Path) -> None:
     pq.write_table(pa.table({"name": ["n500"]}), lake / "5.parquet")
     pq.write_table(pa.table({"id": pa.array([5, 7], pa.int32()), "name": ["x", "y"]}), lake / "6.parquet")
     assert agrees(lake, "id", frame(pa.array([5, 999]), "id")) == (2, 3)
+
+
+def test_filters_that_tell_too_little_are_not_asked_for_ever(tmp_path: Path) -> None:
+    options = {"bloom_filter_options": {"id": {"ndv": 10, "fpp": 0.5}}, "use_dictionary": False}
+    for number in range(12):
+        pq.write_table(pa.table({"id": range(number, 10_000, 50)}), tmp_path / f"{number}.parquet", **options)
+    assert agrees(tmp_path, "id", frame(pa.array(range(3, 10_000, 50)), "id"))[0] == 200
+    assert agrees(tmp_path, "id", frame(pa.array(range(49, 10_000, 50)), "id"))[0] == 0
