@@ -47,6 +47,7 @@ from parquet_bloom.indexes.bloom_index import (
     newest,
     read_whole,
     schema_json,
+    state_of,
     version_name,
     version_numbers,
 )
@@ -394,7 +395,7 @@ class _Building:
         for source in self.sources:
             known = index.find(source)
             wanted = [c for c in columns if known is None or c in changed or c.column not in known.columns]
-            if wanted and source.is_settled:  # any other may become something else with no trace in its times
+            if wanted:
                 missing.append((source, wanted))
         if self._elsewhere is None:
             segments = tuple(_segments(self.folder, self._built(missing)))
@@ -433,7 +434,9 @@ class _Building:
         is_spread = sum(map(_is_small, version.segments)) > MOST_SEGMENTS
         if is_spread or rows > 2 * len(self.sources) * len(version.columns):
             with contextlib.suppress(ParquetBloomError, OSError):  # all is as good as before
-                _compact(self.folder, version, {source.relative: source.version for source in self.sources}, self.root)
+                _compact(
+                    self.folder, version, {source.relative: state_of(source) for source in self.sources}, self.root
+                )
         _sweep(self.folder)
 
 
@@ -444,14 +447,14 @@ def _merged(columns: Iterable[IndexedColumn], changes: Iterable[IndexedColumn]) 
 def build(source: Source, columns: Sequence[IndexedColumn], stop: threading.Event) -> list[Built]:
     """Return the rows of a data file; a column that it lacks, or that cannot be read, is a row without a filter."""
     ((_, outcome),) = drive([(source, _survey(source, columns))])
-    if isinstance(outcome, Exception):
-        return []  # not even a footer: nothing is known, and the next refresh tries again
+    if isinstance(outcome, Exception) or not source.is_settled:
+        return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
     footer, stored = outcome
     rows = []
     for column in columns:
         entry = Entry(
             source.relative,
-            source.version,
+            state_of(source),
             source.size,
             hashlib.sha256(footer.raw).hexdigest(),
             footer.metadata.num_rows,
@@ -495,7 +498,7 @@ def _blooms(
     stored: list[SplitBlockBloomFilter] | None,
     stop: threading.Event,
 ) -> list[SplitBlockBloomFilter]:
-    leaf = find_leaf(footer.leaves, parse_path(column.column), where=source.name)
+    leaf = find_leaf(footer.leaves, parse_path(column.column))
     if problem := usable(footer, leaf) or unsupported(leaf):
         raise UnsupportedError(problem)
     taken = _taken_over(stored, column) if stored is not None else None

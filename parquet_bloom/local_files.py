@@ -300,7 +300,14 @@ def create(target: Path, data: bytes) -> None:
         while view:
             view = view[os.write(fd, view) :]
         os.fsync(fd)
-        os.link(temporary, target)  # which, unlike renaming, replaces nothing
+        try:
+            os.link(temporary, target)  # which, unlike renaming, replaces nothing
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY_SO:
+                raise
+            if os.path.lexists(target):  # a file system without hard links
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            temporary.rename(target)
     finally:
         os.close(fd)
         _unlink(temporary)

@@ -165,7 +165,7 @@ class Slot(Record):
 class Entry(Record):
     """What the index has of one data file and column.
 
-    `path` is below the root; `version` tells the state of the file (`Source.version`: inode and times, or the ETag);
+    `path` is below the root; `version` tells the state of the file, see `state_of`;
     `footer_hash` is the SHA-256 of its footer's bytes; `schema` its leaf columns as JSON. Where there is no filter,
     `problem` says why. `header` is the Thrift header that the filters' bitsets would have in a Parquet file.
     """
@@ -183,6 +183,11 @@ class Entry(Record):
     header: bytes | None = None
     slots: tuple[Slot, ...] = ()
     problem: str | None = None
+
+
+def state_of(source: Source) -> str:
+    """Return what changes when a data file does, and is the same on all machines: inode and times, or the ETag."""
+    return source.version.partition("-")[2] if source.is_local else source.version  # without the device's number
 
 
 def schema_json(leaves: Sequence[LeafColumn]) -> str:
@@ -323,7 +328,7 @@ class BloomIndex:
     def find(self, source: Source) -> IndexedFile | None:
         """Return what the index has of a data file as it is now, or None."""
         found = self._files.get(source.relative)
-        if found is None or found.version != source.version or found.size != source.size or not source.is_settled:
+        if found is None or found.version != state_of(source) or found.size != source.size or not source.is_settled:
             return None
         return found
 

@@ -70,7 +70,11 @@ def test_one_key_over_ten_thousand_files(lake: Path) -> None:
     parquet_bloom.prune(lake, where, cache=parquet_bloom.Cache(0), log=log)
     start = time.perf_counter()
     state = indexing.index_create(lake, "id")
-    line("index_create, 10,000 files with filters", f"{time.perf_counter() - start:.1f} s", f"{state.num_bytes / 1e6:.0f} MB")
+    line(
+        "index_create, 10,000 files with filters",
+        f"{time.perf_counter() - start:.1f} s",
+        f"{state.num_bytes / 1e6:.0f} MB",
+    )
     time.sleep(SETTLING_SECONDS + 0.1)
     with_index = least(lambda: parquet_bloom.prune(lake, where, cache=cache))
     line("prune, footers and index in memory: without, with", f"{without * 1e3:.0f} ms", f"{with_index * 1e3:.0f} ms")
