@@ -56,7 +56,8 @@ ORDER = [
 DOORS = {
     "fsspec": {"storage", "object_store"},
     "s3fs": set(),
-    "pyarrow.parquet": {"columns", "demonstration", "indexes", "keys", "tables"},  # decodes pages, writes its sample, reads a file of keys
+    # Decodes pages, writes its sample, reads a file of keys, keeps its index, reads a log's checkpoints.
+    "pyarrow.parquet": {"columns", "demonstration", "indexes", "keys", "tables"},
     "pyspark": {"spark"},
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},

@@ -532,7 +532,7 @@ class _Known:
         from pyspark.sql.types import StructField, StructType
 
         if _is_frame(self.keys):
-            return self.keys  # type: ignore[no-any-return]
+            return F.broadcast(self.keys) if self.is_small else self.keys
         shown = _as_spark_shows(self.keys.shown) if isinstance(self.keys, Keys) else self.keys
         schema = StructType([StructField("key", self.kind)])  # without it a wall clock would become an instant
         found = spark.createDataFrame(pa.table({"key": shown}), schema)
@@ -618,13 +618,17 @@ def _narrowed(
     keys = known.keys if _is_frame(known.keys) else known.keys.shown
     places: set[tuple[str, int | None]] = set()  # where exact row groups could be read, these are the ones
     left: list[pa.Array] = []
+    num_keys = 0
     for number, part in enumerate(_parts(spark, keys, path[-1], limit)):
         some, seen = _places(spark, lake.sources, task, part, progress)
         places |= some
+        num_keys += len(part)
         left = [] if number else [_as_spark_shows(part.shown.filter(_mask(seen)).drop_null())]
     names = {name for name, _ in places}
     files = [source for source in lake.sources if (source.path if source.is_local else source.name) in names]
     LOG.info("reading %d of %d files", len(files), len(lake.sources))
+    if left and _is_frame(known.keys) and len(left[0]) > num_keys // 2:
+        return _Known(known.keys, known.kind, files, left[0].nbytes <= limit)  # of so many, Spark makes less of ours
     if not left:  # they may be more than the driver holds
         return _Known(known.keys, known.kind, files)
     return _Known(left[0], known.kind, files, left[0].nbytes <= limit)

@@ -273,3 +273,22 @@ def test_with_others_at_it_all_the_time_a_writer_gives_up(tmp_path: Path, monkey
     with pytest.raises(ConcurrentChangeError, match="changed by others all the time; nothing was changed"):
         index_create(tmp_path, "id")
     assert not index_show(tmp_path).exists
+
+
+def test_a_writer_that_slept_does_not_bring_back_what_was_dropped(tmp_path: Path, monkeypatch: Any) -> None:
+    put(tmp_path, *IDS)
+    index_create(tmp_path, ["id", "other"])
+    original, asleep = indexing.newest, [False, True]
+
+    def slow(folder: Any) -> Any:
+        found = original(folder)
+        if asleep and asleep.pop(0):
+            asleep.clear()
+            index_drop(tmp_path)
+        return found
+
+    monkeypatch.setattr(indexing, "newest", slow)
+    with pytest.raises(FileNotFoundError, match="has no index"):
+        index_drop(tmp_path, "id")
+    assert not index_show(tmp_path).exists
+    assert not list(tmp_path.glob("_bloom_index/*.json"))

@@ -314,6 +314,9 @@ def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(indexing.time, "sleep", sleep)
     (row,) = indexing.index_create(tmp_path, "c0").rows
     assert (pauses, row.files, row.files_missing) == ([indexing.SETTLING_SECONDS], 1, 1)
+    monkeypatch.setattr(storage, "SETTLING_SECONDS", -1)
+    (row,) = indexing.index_show(tmp_path).rows
+    assert (row.files, row.files_missing) == (1, 1)
     assert kept(tmp_path, "c0 = 2") == {"young.parquet"}
 
 
@@ -434,3 +437,28 @@ def test_a_file_is_the_same_on_a_device_of_another_number(tmp_path: Path, monkey
     monkeypatch.setattr(parquet_bloom.local_files, "version", lambda s: "f00-" + original(s).partition("-")[2])
     (row,) = indexing.index_show(tmp_path).rows
     assert (row.files, row.files_missing) == (1, 0)
+
+
+def test_what_comes_in_while_segments_are_put_together_counts(tmp_path: Path, monkeypatch: Any, tick: Any) -> None:
+    for number in range(3):
+        file(tmp_path / f"f{number}.parquet", [number])
+    indexing.index_create(tmp_path, "c0")
+    monkeypatch.setattr(indexing, "MOST_SEGMENTS", 1)
+    original, meddled = indexing._rows_of, []
+
+    def meddling(*arguments: Any) -> Any:
+        if not meddled:
+            meddled.append(True)
+            with monkeypatch.context() as patch:
+                patch.setattr(indexing, "MOST_SEGMENTS", 100)
+                file(tmp_path / "f1.parquet", [10])
+                tick()
+                indexing.index_refresh(tmp_path)
+        return original(*arguments)
+
+    monkeypatch.setattr(indexing, "_rows_of", meddling)
+    file(tmp_path / "f3.parquet", [3])
+    tick()
+    state = indexing.index_refresh(tmp_path)
+    assert (state.segments, state.rows[0].files, state.rows[0].files_missing) == (2, 4, 0)
+    assert (kept(tmp_path, "c0 = 10"), kept(tmp_path, "c0 = 1")) == ({"f1.parquet"}, set())
