@@ -17,6 +17,7 @@ import uuid
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,7 +31,7 @@ from parquet_bloom.predicate import Comparison, Opaque
 from parquet_bloom.schema import parse_path
 from parquet_bloom.spark.conditions import LOG, trusted
 from parquet_bloom.spark.reading import Lake, lake_of
-from parquet_bloom.spark.session import Settings, cores, interruptibly, is_connect, job
+from parquet_bloom.spark.session import Settings, changed, cores, interruptibly, is_connect, job
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, frame, readable_errors, run, shared_out, sources_of
 from parquet_bloom.storage import Source, StorageOptions, find
 
@@ -516,6 +517,11 @@ def semi_join(
     return joined if columns is None else joined.select(*([columns] if isinstance(columns, str) else columns))
 
 
+_IN_THE_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
+_MANY_ROWS = 100_000
+"""More rows in the plan itself, and not beside it, would make a join half as fast."""
+
+
 @dataclass
 class _Known:
     """What is known of a join: the keys, as given or what is left of them, their type in Spark, and the files."""
@@ -535,7 +541,8 @@ class _Known:
             return F.broadcast(self.keys) if self.is_small else self.keys
         shown = _as_spark_shows(self.keys.shown) if isinstance(self.keys, Keys) else self.keys
         schema = StructType([StructField("key", self.kind)])  # without it a wall clock would become an instant
-        found = spark.createDataFrame(pa.table({"key": shown}), schema)
+        with changed(spark, _IN_THE_PLAN, "1") if len(shown) > _MANY_ROWS else nullcontext():
+            found = spark.createDataFrame(pa.table({"key": shown}), schema)
         return F.broadcast(found) if self.is_small else found
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom import Cache, indexing, prune
+from parquet_bloom import Cache, indexing, prune, storage
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.indexes.bloom_index import FOLDER, folder_of, newest
 from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
@@ -292,3 +292,21 @@ def test_a_writer_that_slept_does_not_bring_back_what_was_dropped(tmp_path: Path
         index_drop(tmp_path, "id")
     assert not index_show(tmp_path).exists
     assert not list(tmp_path.glob("_bloom_index/*.json"))
+
+
+def test_what_marks_a_drop_goes_last(tmp_path: Path, monkeypatch: Any) -> None:
+    """As long as it is there, no writer that slept takes its number."""
+    put(tmp_path, *IDS)
+    index_create(tmp_path, ["id", "other"])
+    index_create(tmp_path, "id", fpp=0.5)
+    removed: list[str] = []
+    original = storage.Folder.remove
+
+    def remove(folder: Any, names: Any) -> None:
+        removed.extend(names := list(names))
+        original(folder, names)
+
+    monkeypatch.setattr(storage.Folder, "remove", remove)
+    index_drop(tmp_path)
+    assert len(removed) > 5
+    assert removed[-1] == "00000003.json"

@@ -101,6 +101,17 @@ def test_num_items_bounds_a_filter(tmp_path: Path, has_filter: bool) -> None:
     assert index_create(tmp_path, "id", fpp=0.1, max_expected_fpp=0.2).rows[0].files == 1
 
 
+def test_the_last_row_of_a_file_counts(tmp_path: Path) -> None:
+    put(tmp_path / "f.parquet", range(4000))
+    for max_expected_fpp, files in ((0.2, 0), (1.0, 1)):
+        put(tmp_path / f"{files}.parquet", range(4000))
+        state = index_create(tmp_path, "id", num_items=1000, max_expected_fpp=max_expected_fpp)
+        assert (state.segments, state.rows[0].files) == (files + 1, (files + 2) * files)
+    index_create(tmp_path, "id", num_items=1000, max_expected_fpp=0.2)
+    assert index_show(tmp_path).rows[0].files == 0
+    assert len(prune(tmp_path, "id = -1").files) == 3
+
+
 # ---- what is done again, and what is not -------------------------------------------------
 
 
