@@ -128,3 +128,18 @@ def test_keys_are_looked_up_in_live_files(tmp_path: Path) -> None:
         return sorted(row["key"] for row in rows if row["path"] is not None)
 
     assert (found(), found(as_of=2)) == ([25], [5, 25])
+
+
+def test_vacuum_leaves_the_index_whole(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table = lakes.delta(root, files=6)
+    table.delete("id < 20")
+    parquet_bloom.index_create(root, ["id", "name"])
+    files = sorted((root / "_bloom_index").iterdir())
+    removed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    assert len(removed) >= 1
+    assert sorted((root / "_bloom_index").iterdir()) == files
+    found = parquet_bloom.prune(root, "name = 'name 000045'")
+    assert (found.totals.files, found.totals.files_kept) == (5, 1)
+    assert "(in the index)" in found.explain()
+    assert parquet_bloom.index_show(root).rows[0].files == 5
