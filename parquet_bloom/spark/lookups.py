@@ -27,7 +27,8 @@ from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.keys import Keys, KeySet, read_keys
 from parquet_bloom.lookups import BATCH_ROWS, NOWHERE, Hit, Search, batches_of, candidates_schema, kept, outcomes
 from parquet_bloom.parallel import Progress
-from parquet_bloom.predicate import Comparison, Opaque
+from parquet_bloom.predicate import Comparison, Constant, Opaque
+from parquet_bloom.pruning import CANNOT, Judge, Pruning, RowGroupVerdict
 from parquet_bloom.schema import parse_path
 from parquet_bloom.spark.conditions import LOG, trusted
 from parquet_bloom.spark.reading import Lake, lake_of
@@ -487,6 +488,7 @@ def semi_join(
     keys: Any,
     columns: Sequence[Any] | str | None = None,
     *,
+    row_groups: bool = False,
     options: Mapping[str, Any] | None = None,
     broadcast_bytes: int = BROADCAST_BYTES,
     storage_options: StorageOptions = None,
@@ -499,6 +501,8 @@ def semi_join(
     `broadcast_bytes`. What is left out was proved by the files as they were when this was called. `keys` are those of
     `lookup`; text from a file is cast to the column's type. `options` are those of `spark.read`, `storage_options`
     fsspec's.
+
+    With `row_groups` only the row groups with candidates are read, where `read` could read them so.
 
     Every file is read, with the reason in the log, where nothing can be proved: keys and column of types that Spark
     converts to compare them, a column that the files lack, such as a partition's, collated text.
@@ -513,7 +517,8 @@ def semi_join(
             known = _narrowed(spark, lake, path, known, broadcast_bytes, storage_options, progress)
         except (ColumnNotFoundError, LiteralError) as error:
             LOG.info("the keys prune nothing: %s", error)
-    joined = _joined(lake.files(known.files), path, known.frame(spark))
+    rows = _of_row_groups(lake, known) if row_groups and known.places else lake.files(known.files)
+    joined = _joined(rows, path, known.frame(spark))
     return joined if columns is None else joined.select(*([columns] if isinstance(columns, str) else columns))
 
 
@@ -524,12 +529,16 @@ _MANY_ROWS = 100_000
 
 @dataclass
 class _Known:
-    """What is known of a join: the keys, as given or what is left of them, their type in Spark, and the files."""
+    """What is known of a join: the keys, as given or what is left of them, their type in Spark, and the files.
+
+    `places` are the row groups that have candidates, and the files (None) of which that is not known.
+    """
 
     keys: Any
     kind: DataType
     files: list[Source]
     is_small: bool = False
+    places: set[tuple[str, int | None]] = field(default_factory=set)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the keys as a DataFrame of one column."""
@@ -623,7 +632,7 @@ def _narrowed(
     timezone = None if known.kind.simpleString() == "timestamp_ntz" else Settings.of(spark).timezone
     task = _Task(path, timezone, storage_options)
     keys = known.keys if _is_frame(known.keys) else known.keys.shown
-    places: set[tuple[str, int | None]] = set()  # where exact row groups could be read, these are the ones
+    places: set[tuple[str, int | None]] = set()
     left: list[pa.Array] = []
     num_keys = 0
     for number, part in enumerate(_parts(spark, keys, path[-1], limit)):
@@ -635,10 +644,35 @@ def _narrowed(
     files = [source for source in lake.sources if (source.path if source.is_local else source.name) in names]
     LOG.info("reading %d of %d files", len(files), len(lake.sources))
     if left and _is_frame(known.keys) and len(left[0]) > num_keys // 2:
-        return _Known(known.keys, known.kind, files, left[0].nbytes <= limit)  # of so many, Spark makes less of ours
+        # Of so many, Spark makes less of ours.
+        return _Known(known.keys, known.kind, files, left[0].nbytes <= limit, places)
     if not left:  # they may be more than the driver holds
-        return _Known(known.keys, known.kind, files)
-    return _Known(left[0], known.kind, files, left[0].nbytes <= limit)
+        return _Known(known.keys, known.kind, files, places=places)
+    return _Known(left[0], known.kind, files, left[0].nbytes <= limit, places)
+
+
+def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
+    """Return the rows of the row groups that have candidates, or of their files where it cannot be so."""
+    from parquet_bloom.spark.row_groups import Unavailable, scan
+
+    files, _ = Judge(Constant(True)).judge(known.files)
+    kept = [
+        replace(file, row_groups=tuple(_only_candidates(group, source, known.places) for group in file.row_groups))
+        for file, source in zip(files, known.files, strict=True)
+    ]
+    frame = lake.files(known.files)
+    try:
+        return scan(frame, Pruning("the keys", tuple(kept), tuple(known.files)))
+    except Unavailable as why:
+        LOG.warning("reading whole files: %s", why)
+        return frame
+
+
+def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[str, int | None]]) -> RowGroupVerdict:
+    path = source.path if source.is_local else source.name
+    if (path, None) in places or (path, group.row_group) in places:
+        return group
+    return replace(group, answer=CANNOT.name, reason="it has no candidate")
 
 
 def _mask(seen: bytes) -> pa.Array:
