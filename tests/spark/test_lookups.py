@@ -230,7 +230,7 @@ def test_random_rows(tmp_path: Path, kind: str) -> None:
     with conf(spark__sql__session__timeZone="Europe/Paris"):
         for some in ([*dice.sample(values, 2), None], values):
             keys = frame(pa.array([*some, some[0]], arrow), "c")
-            agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]))
+            agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]), row_groups=dice.choice([True, False]))
 
 
 def test_files_are_left_out(lake: Path) -> None:
@@ -242,6 +242,18 @@ def test_files_are_left_out(lake: Path) -> None:
     # What Spark converts to compare, it compares alone.
     assert agrees(lake, "id", frame(pa.array([5.0, 7.5]), "id"))[0] == 1
     assert agrees(lake, "id", frame(pa.array(["5"]), "id"))[0] == 1
+
+
+def test_row_groups_are_left_out(lake: Path) -> None:
+
+    keys = frame(pa.array([5, 115, 300], pa.int64()), "id")
+    agrees(lake, "id", keys, row_groups=True)
+    agrees(lake, "name", frame(pa.array(["n005", "nowhere"]), "name"), row_groups=True)
+    by_row_groups = semi_join(spark(), lake, "id", keys, row_groups=True)
+    scans = by_row_groups._jdf.queryExecution().optimizedPlan().collectLeaves()
+    (scan,) = (leaf for leaf in map(scans.apply, range(scans.size())) if leaf.output().size() == 3)
+    assert scan.getClass().getSimpleName() == "LogicalRDD"
+    assert scan.rdd().count() == 30  # three of eight row groups
 
 
 def test_columns_and_keys_of_many_forms(lake: Path, tmp_path: Path) -> None:
