@@ -93,7 +93,7 @@ def num_files(frame: Any) -> int:
 @pytest.mark.parametrize("kind", SPARK_TYPES)
 def test_every_type(tmp_path: Path, session: Any, kind: str) -> None:
     quoted = list(SPARK_TYPES).index(kind) % 2 == 0  # lenient, or ANSI
-    rng = random.Random(kind)
+    rng = random.Random(f"{kind} {quoted}")
     values = KINDS[kind].values
     for number in range(4):
         cells = rng.sample(values, min(len(values), 3)) + [None] * (number % 2)
