@@ -899,7 +899,7 @@ class Judge:
         likes: dict[tuple[IndexedSchema, Partitions], list[tuple[int, IndexedFile]]] = {}
         for number, source in enumerate(sources):
             if (file := self.index.find(source)) is not None:
-                likes.setdefault((file.schema, partitions_of(source.name)), []).append((number, file))
+                likes.setdefault((file.schema, self._partitions(source)), []).append((number, file))
         judged = [
             (_IndexedFiles(schema, binder.bind(schema.leaves, partitions)), files)
             for (schema, partitions), files in likes.items()

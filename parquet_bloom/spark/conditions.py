@@ -59,6 +59,8 @@ def understood(
             return Opaque(str(where))
         return understood(spark, text, strict=False)
     if isinstance(where, str):
+        if "${" in where:  # which Spark replaces by a setting's value, inside of quotes, too
+            return Opaque(where)
         for key, sign in _OTHER_GRAMMARS.items():
             if sign in where and setting(spark, key) == "true":
                 LOG.info("the condition prunes nothing: %s is set", key)

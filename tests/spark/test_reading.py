@@ -159,6 +159,11 @@ def test_a_column_as_the_condition(lake: Path, session: Any) -> None:
     assert num_files(same(session, lake, functions.upper("id") == "B3")) == 10
 
 
+def test_variables_in_the_text_are_spark_s(lake: Path, session: Any) -> None:
+    with settings(the__id="b3"):
+        assert same(session, lake, "id = '${the.id}'").count() == 1
+
+
 def test_what_spark_refuses_is_refused(lake: Path, session: Any) -> None:
     from pyspark.errors import AnalysisException
 
