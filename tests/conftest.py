@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time;
@@ -15,3 +17,10 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("patient")
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Tells workers what belongs together: a file's tests share fixtures, and those with Spark share one JVM."""
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))

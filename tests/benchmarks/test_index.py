@@ -1,6 +1,6 @@
 """The speed of `prune` with an index, as a ratio to that without, in the same run. Not part of the usual tests:
 
-pytest tests/benchmarks/test_index.py -m benchmark -s
+pytest tests/benchmarks/test_index.py -m benchmark -s -n0
 
 Processor time is compared, so that other work on the machine counts for little.
 """

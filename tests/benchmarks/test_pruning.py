@@ -1,6 +1,6 @@
 """The speed of `prune` and `lookup` as ratios to DuckDB's in the same run. Not part of the usual tests:
 
-pytest tests/benchmarks -m benchmark -s
+pytest tests/benchmarks -m benchmark -s -n0
 
 A machine that does other things at the same time may fail them.
 """

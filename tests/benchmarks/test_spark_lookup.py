@@ -1,6 +1,6 @@
 """A million keys on Spark: `semi_join` beside Spark's own join, and the memory of its Python workers.
 
-pytest tests/benchmarks/test_spark_lookup.py -m benchmark -s
+pytest tests/benchmarks/test_spark_lookup.py -m benchmark -s -n0
 
 A machine that does other things at the same time may fail them.
 """

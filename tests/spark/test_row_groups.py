@@ -136,12 +136,14 @@ def test_a_midpoint_is_half_of_the_compressed_size_behind_the_first_page(tmp_pat
     first, sizes = group.columns[0].meta_data, [column.meta_data.total_compressed_size for column in group.columns]
     assert 0 < first.dictionary_page_offset < first.data_page_offset
     assert (midpoints(footer) or [])[1] == first.dictionary_page_offset + sum(sizes) // 2
-    assert row_groups._midpoint(group, None) == first.dictionary_page_offset + sum(sizes) // 2
-    assert row_groups._midpoint(group, 11) == first.dictionary_page_offset + 5
+    group.total_compressed_size = None
+    assert row_groups._midpoint(group) == first.dictionary_page_offset + sum(sizes) // 2
+    group.total_compressed_size = 11
+    assert row_groups._midpoint(group) == first.dictionary_page_offset + 5
     first.dictionary_page_offset = None
-    assert row_groups._midpoint(group, 11) == first.data_page_offset + 5
+    assert row_groups._midpoint(group) == first.data_page_offset + 5
     first.dictionary_page_offset = 0
-    assert row_groups._midpoint(group, 11) == 5
+    assert row_groups._midpoint(group) == 5
 
 
 @pytest.mark.parametrize(
