@@ -44,6 +44,7 @@ class BoundsReader:
     def __init__(self, leaf: LeafColumn) -> None:
         self.leaf = leaf
         self._index = leaf.index
+        self.key = "bounds", leaf.index  # by which a footer in memory keeps what was read
         self._is_repeated = leaf.is_repeated
         self._key = key_function(leaf)
         self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)

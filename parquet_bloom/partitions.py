@@ -73,9 +73,12 @@ def partitions_of(path: str) -> Partitions:
     {'day': '2024-01-01', 'city': 'a=b'}
     """
     if "=" not in path:
-        return Partitions()
+        return _NONE
     parts = (part.partition("=") for part in path.replace("\\", "/").split("/")[:-1])
     return Partitions(tuple((name, text) for name, equals, text in parts if equals and name))
+
+
+_NONE = Partitions()
 
 
 # ---- comparing ---------------------------------------------------------------------------

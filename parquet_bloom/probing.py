@@ -93,10 +93,13 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
         blocks = list(islice(parts, len(hashes)))
         # Another form of header, and damage, show when it is read whole; and blocks without a single bit look
         # like a filter that was never filled.
-        if is_header and all(len(block) == BLOCK_BYTES for block in blocks) and any(map(any, blocks)):
+        if is_header and set(map(len, blocks)) == _ONE_BLOCK and any(map(any, blocks)):
             seen.add(offset)
             answers[index] = Answer(tuple(map(block_contains, blocks, hashes)))
     return answers
+
+
+_ONE_BLOCK = {BLOCK_BYTES}
 
 
 def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:

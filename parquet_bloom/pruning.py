@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, count, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
@@ -97,32 +97,38 @@ STATISTICS, FILTER, PARTITION, TYPE = "statistics", "filter", "partition", "type
 # ---- a condition, bound to one schema ----------------------------------------------------
 
 
-@dataclass(slots=True)
-class _RowGroup:
-    """What the tests of a bound condition are given: one row group, and the answers of filters so far."""
+class _File:
+    """What the tests of a bound condition are given: a file's row groups, and the answers of filters so far.
 
-    footer: Footer
-    number: int
-    open: dict[int, list[int]] = field(default_factory=dict)  # by test: the hashes that only its filter can rule out
-    answers: dict[int, Answer] = field(default_factory=dict)  # by the test that asked
+    Both `open` and `answers` are by test and row group, the one with the hashes that only the filter can rule out.
+    """
 
-    @property
-    def num_rows(self) -> int:
-        return int(self.footer.metadata.row_groups[self.number].num_rows)
+    __slots__ = ("answers", "footer", "open")
 
-    def facts(self, reader: BoundsReader) -> _Facts:
-        return _facts(self.footer, reader)[self.number]
+    def __init__(self, footer: Footer) -> None:
+        self.footer = footer
+        self.open: dict[tuple[int, int], list[int]] = {}
+        self.answers: dict[tuple[int, int], Answer] = {}
+
+    def facts(self, reader: BoundsReader) -> Sequence[_Facts]:
+        """Return what is known of a leaf's column chunks, by row group."""
+        found: list[_Facts] | None = self.footer.memo.get(reader.key)
+        return found if found is not None else _facts(self.footer, reader)
 
 
 class _Bound:
     """A condition whose columns and literals have become those of one file."""
 
-    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
+    def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         """Return the verdict on a row group, as far as it is known."""
         raise AssertionError
 
-    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
-        """Yield the tests whose filters would decide, where the verdict is ASK."""
+    def judge_all(self, file: _File | _IndexedFiles, count: int) -> list[Verdict]:
+        """Return the verdicts on all row groups of a file."""
+        return [self.judge(file, row_group) for row_group in range(count)]
+
+    def asking(self, file: _File | _IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[_ColumnTest, int]]:
+        """Yield the tests whose filters would decide, of row groups on which the verdict is ASK."""
         yield from ()
 
 
@@ -132,7 +138,7 @@ class _Fixed(_Bound):
 
     verdict: Verdict
 
-    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
+    def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         return self.verdict
 
 
@@ -143,13 +149,21 @@ class _Combined(_Bound):
     parts: tuple[_Bound, ...]
     choose: Callable[..., Verdict]
 
-    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
-        return self.choose((part.judge(row_group) for part in self.parts), key=lambda verdict: verdict.rank)
+    def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
+        return self.choose((part.judge(file, row_group) for part in self.parts), key=_BY_RANK)
 
-    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
-        for part in self.parts:
-            if part.judge(row_group).rank is ASK:
-                yield from part.asking(row_group)
+    def judge_all(self, file: _File | _IndexedFiles, count: int) -> list[Verdict]:
+        of_parts = zip(*(part.judge_all(file, count) for part in self.parts), strict=True)
+        return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
+
+    def asking(self, file: _File | _IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[_ColumnTest, int]]:
+        for row_group in row_groups:
+            for part in self.parts:
+                if part.judge(file, row_group).rank is ASK:
+                    yield from part.asking(file, (row_group,))
+
+
+_BY_RANK = attrgetter("rank")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,8 @@ class _Literals:
         points.sort(key=itemgetter(0))
         self._points, self._hashes = [point for point, _ in points], [hash_ for _, hash_ in points]
         self.may_equal = bool(points) or any(span.hashes or span.reason for span in self._spans)
+        is_needle = bool(points) and not self._spans and points[0][0] == points[-1][0]
+        self.needle = (points[0][0], self._hashes) if is_needle else None  # one value, and its hashes
 
     def within(self, known: Bounds) -> list[int] | str:
         """Return the hashes of the literals that the bounds leave open, or why nothing follows from a filter."""
@@ -207,9 +223,9 @@ class _NullTest(_Bound):
     is_negated: bool
     reader: BoundsReader
 
-    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
+    def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         leaf, name = self.leaf, self.leaf.name
-        facts = row_group.facts(self.reader)
+        facts = file.facts(self.reader)[row_group]
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated:
@@ -240,19 +256,19 @@ class _ColumnTest(_Bound):
     if_found: Verdict  # by the filter
     if_absent: Verdict
 
-    def asking(self, row_group: _RowGroup | _IndexedFiles) -> Iterator[_ColumnTest]:
-        yield self
+    def asking(self, file: _File | _IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[_ColumnTest, int]]:
+        return ((self, row_group) for row_group in row_groups)
 
-    def question(self, row_group: _RowGroup) -> Question:
+    def question(self, file: _File, row_group: int) -> Question:
         """Return the filter, and the hashes of the literals that statistics leave open."""
-        location = row_group.facts(self.reader).location
+        location = file.facts(self.reader)[row_group].location
         assert location is not None  # ASK says so
-        return location, row_group.open[self.number]
+        return location, file.open[self.number, row_group]
 
-    def judge(self, row_group: _RowGroup | _IndexedFiles) -> Verdict:
-        if answer := row_group.answers.get(self.number):
+    def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
+        if answer := file.answers.get((self.number, row_group)):
             return self._judge_answer(answer)
-        leaf, facts = self.leaf, row_group.facts(self.reader)
+        leaf, facts = self.leaf, file.facts(self.reader)[row_group]
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated and (self.op != "=" or self.is_negated):
@@ -261,12 +277,26 @@ class _ColumnTest(_Bound):
         if known.is_all_null and not self.keeps_nulls:
             return Verdict(CANNOT, f"{leaf.name} holds nothing but nulls", STATISTICS)
         if self.op == "=":
-            return self._judge_equality(facts, row_group)
+            return self._judge_equality(facts, file, row_group)
         if is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
             return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
-    def _judge_equality(self, facts: _Facts, row_group: _RowGroup | _IndexedFiles) -> Verdict:
+    def judge_all(self, file: _File | _IndexedFiles, count: int) -> list[Verdict]:
+        needle = self.literals.needle if self.op == "=" and not file.answers else None
+        if needle is None or (self.is_negated and self.leaf.is_repeated):
+            return super(_ColumnTest, self).judge_all(file, count)
+        key, hashes = needle
+        verdicts = []
+        for row_group, facts in enumerate(file.facts(self.reader)):
+            if facts.is_usable and facts.known.low <= key <= facts.known.high:  # type: ignore[operator]
+                file.open[self.number, row_group] = hashes  # as `judge` would, for the usual case
+                verdicts.append(_ASK)
+            else:
+                verdicts.append(self.judge(file, row_group))
+        return verdicts
+
+    def _judge_equality(self, facts: _Facts, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         if not self.literals.may_equal:
             return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
         hashes = self.literals.within(facts.known)
@@ -276,7 +306,7 @@ class _ColumnTest(_Bound):
             return Verdict(CANNOT, f"it is not between the least and the greatest {self.leaf.name}", STATISTICS)
         if facts.no_filter is not None:
             return Verdict(MIGHT, facts.no_filter)
-        row_group.open[self.number] = hashes
+        file.open[self.number, row_group] = hashes
         return _ASK
 
     def _judge_answer(self, answer: Answer) -> Verdict:
@@ -319,16 +349,14 @@ class _Facts(NamedTuple):
     known: Bounds
     location: FilterLocation | None
     no_filter: str | None
+    is_usable: bool = False  # there are values, bounds and a filter, and nothing is wrong with any
 
 
 def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
-    """Return the facts of a leaf's column chunks, worked out once for a footer that is in memory."""
-    key = "facts", reader.leaf.index
-    found: list[_Facts] | None = footer.memo.get(key)
-    if found is None:
-        no_filter = usable(footer, reader.leaf)
-        groups = range(footer.num_row_groups)
-        found = footer.memo[key] = [_chunk_facts(footer, group, reader, no_filter) for group in groups]
+    """Return the facts of a leaf's column chunks, and keep them with a footer that is in memory."""
+    no_filter = usable(footer, reader.leaf)
+    found = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
+    footer.memo[reader.key] = found
     return found
 
 
@@ -343,7 +371,9 @@ def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter
         no_filter = no_filter or describe_error(error)
     if location is None:
         no_filter = no_filter or NO_FILTER
-    return _Facts(None, reader.read(footer, row_group), location, no_filter)
+    known = reader.read(footer, row_group)
+    is_usable = no_filter is None and known.low is not None and known.high is not None and not known.is_all_null
+    return _Facts(None, known, location, no_filter, is_usable)
 
 
 _UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
@@ -357,32 +387,32 @@ class _IndexedFiles:
 
     def __init__(self, schema: IndexedSchema, bound: _Bound) -> None:
         self._indexed, self._bound = schema.indexed, bound
-        self.open: dict[int, list[int]] = {}
-        self.answers: dict[int, Answer] = {}
-        self._before = bound.judge(self)
-        self._asking = list(bound.asking(self)) if self._before.rank is ASK else []
+        self.open: dict[tuple[int, int], list[int]] = {}
+        self.answers: dict[tuple[int, int], Answer] = {}
+        self._before = bound.judge(self, 0)
+        self._asking = [test for test, _ in bound.asking(self, (0,))] if self._before.rank is ASK else []
         self._verdicts: dict[tuple[bool, ...], Verdict] = {(): self._before}
 
     @property
     def questions(self) -> list[tuple[int, list[int]]]:
         """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
-        return [(test.leaf.index, self.open[test.number]) for test in self._asking]
+        return [(test.leaf.index, self.open[test.number, 0]) for test in self._asking]
 
     def verdict(self, answers: tuple[bool, ...]) -> Verdict:
         """Return the verdict on a file that answers the questions so."""
         found = self._verdicts.get(answers)
         if found is None:
             tests = zip(self._asking, answers, strict=True)
-            self.answers = {test.number: Answer((may_hold,)) for test, may_hold in tests}
-            found = self._verdicts[answers] = self._bound.judge(self)
+            self.answers = {(test.number, 0): Answer((may_hold,)) for test, may_hold in tests}
+            found = self._verdicts[answers] = self._bound.judge(self, 0)
         return found
 
-    def facts(self, reader: BoundsReader) -> _Facts:
+    def facts(self, reader: BoundsReader) -> tuple[_Facts]:
         return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
 
 
-_INDEXED = _Facts(None, _UNKNOWN, None, None)
-_NOT_INDEXED = _Facts("the index does not have the column", _UNKNOWN, None, None)
+_INDEXED = (_Facts(None, _UNKNOWN, None, None),)
+_NOT_INDEXED = (_Facts("the index does not have the column", _UNKNOWN, None, None),)
 
 
 def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
@@ -460,7 +490,7 @@ class _Binder:
 
     def bind(self, leaves: tuple[LeafColumn, ...], partitions: Partitions) -> _Bound:
         """Return the condition with a file's columns."""
-        key = id(leaves), partitions  # the same schema has the same leaves, see `parse_footer`
+        key = id(leaves), partitions.directories  # the same schema has the same leaves, see `parse_footer`
         if key not in self._of_file:
             if len(self._of_file) > _MEMO_SIZE:
                 self._of_file.clear()
@@ -884,7 +914,7 @@ class Judge:
             if isinstance(outcome, Exception):
                 judged.append(self._kept_whole(source, outcome))
             else:
-                judged.append(FileVerdict(source.name, source.size, outcome))
+                judged.append(outcome)
             if progress:
                 progress(len(sources) - len(others) + len(judged), len(sources))
         self._keep_changed(others, judged)
@@ -917,30 +947,26 @@ class Judge:
                     ruled_out[number] = _ruled_out(sources[number], file, verdict)
         return ruled_out
 
-    def _judge_file(self, source: Source, binder: _Binder) -> Plan[tuple[RowGroupVerdict, ...]]:
+    def _judge_file(self, source: Source, binder: _Binder) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
         leaves = footer.leaves if self.table is None else self.table.snapshot.leaves(footer)
         bound = binder.bind(leaves, self._partitions(source))
-        row_groups = [_RowGroup(footer, number) for number in range(footer.num_row_groups)]
-        verdicts = [_judge(bound, row_group) for row_group in row_groups]
-        asking = (
-            (row_group, test)
-            for row_group, verdict in zip(row_groups, verdicts, strict=True)
-            if verdict.rank is ASK
-            for test in bound.asking(row_group)
-        )
+        file = _File(footer)
+        verdicts = bound.judge_all(file, footer.num_row_groups)
+        for row_group, group in enumerate(footer.metadata.row_groups):
+            if group.num_rows == 0:
+                verdicts[row_group] = _NO_ROWS
+        open_groups = [row_group for row_group, verdict in enumerate(verdicts) if verdict.rank is ASK]
+        asking = bound.asking(file, open_groups)
         while wanted := list(islice(asking, FILTERS_AT_ONCE)):
-            questions = [test.question(row_group) for row_group, test in wanted]
+            questions = [test.question(file, row_group) for test, row_group in wanted]
             seen = footer.memo.setdefault("headers", set())
             answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
-            for (row_group, test), answer in zip(wanted, answers, strict=True):
-                row_group.answers[test.number] = answer
-        for index, row_group in enumerate(row_groups):
-            if verdicts[index].rank is ASK:
-                verdicts[index] = _judge(bound, row_group)
-        return tuple(
-            _record(source, row_group, verdict) for row_group, verdict in zip(row_groups, verdicts, strict=True)
-        )
+            for (test, row_group), answer in zip(wanted, answers, strict=True):
+                file.answers[test.number, row_group] = answer
+        for row_group in open_groups:
+            verdicts[row_group] = bound.judge(file, row_group)
+        return _record(source, footer, verdicts)
 
     def _partitions(self, source: Source) -> Partitions:
         return partitions_of(source.name) if self.table is None else self.table.partitions(source)
@@ -958,29 +984,21 @@ class Judge:
         return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
 
 
-def _judge(bound: _Bound, row_group: _RowGroup) -> Verdict:
-    if row_group.num_rows == 0:
-        return Verdict(CANNOT, "it holds no rows", STATISTICS)
-    return bound.judge(row_group)
+_NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
 
 
-def _record(source: Source, row_group: _RowGroup, verdict: Verdict) -> RowGroupVerdict:
-    """Return the verdict as a record; the last one is used again, for most keys are ruled out in the same words."""
-    memo, number = row_group.footer.memo, row_group.number
-    key = "record", number
-    last: tuple[str, Verdict, RowGroupVerdict] | None = memo.get(key)
-    if last is None or last[1] != verdict or last[0] != source.name:
-        group = row_group.footer.metadata.row_groups[number]
-        record = RowGroupVerdict(
-            source.name,
-            number,
-            _NAMES[verdict.rank],
-            verdict.reason,
-            verdict.by,
-            group.num_rows,
-            *(last[2].start, last[2].stop) if last else _extent(group),
+def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:
+    """Return the verdicts as a record; the last one is used again, for most files are ruled out in the same words."""
+    last: tuple[str, list[Verdict], FileVerdict] | None = footer.memo.get("record")
+    if last is None or last[1] != verdicts or last[0] != source.name:
+        if "extents" not in footer.memo:
+            footer.memo["extents"] = [_extent(group) for group in footer.metadata.row_groups]
+        groups = zip(footer.metadata.row_groups, footer.memo["extents"], verdicts, strict=True)
+        records = tuple(
+            RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, group.num_rows, start, stop)
+            for number, (group, (start, stop), (rank, reason, by)) in enumerate(groups)
         )
-        last = memo[key] = source.name, verdict, record
+        last = footer.memo["record"] = source.name, verdicts, FileVerdict(source.name, source.size, records)
     return last[2]
 
 

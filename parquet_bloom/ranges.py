@@ -26,6 +26,16 @@ class ByteRange(NamedTuple):
         return f"{self.start}-{self.stop}"
 
 
+def are_apart(ranges: Iterable[ByteRange], gap: int) -> bool:
+    """Return whether the ranges are sorted and more than `gap` bytes apart, so that `coalesce` leaves them alone."""
+    last = -gap - 1
+    for start, stop in ranges:
+        if start - last <= gap:
+            return False
+        last = stop
+    return True
+
+
 def coalesce(ranges: Iterable[ByteRange], *, gap: int = COALESCE_GAP, limit: int = COALESCE_LIMIT) -> list[ByteRange]:
     """Return the fewest sorted, disjoint ranges that cover `ranges` under the two limits."""
     merged: list[ByteRange] = []

@@ -31,7 +31,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
 )
 from parquet_bloom.footer import FOOTER_GUESS, LOCAL_FOOTER_GUESS, Plan
-from parquet_bloom.ranges import COALESCE_GAP, COALESCE_LIMIT, ByteRange, coalesce, cut
+from parquet_bloom.ranges import COALESCE_GAP, COALESCE_LIMIT, ByteRange, are_apart, coalesce, cut
 
 _Result = TypeVar("_Result")
 
@@ -379,7 +379,6 @@ class _Job(Generic[_Result]):
     merged: list[ByteRange] = field(default_factory=list)
     outcome: _Result | Exception | None = None
     done: bool = False
-    descriptor: int | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -387,36 +386,23 @@ class _Job(Generic[_Result]):
         return sum(map(len, self.merged))
 
     def advance(self, parts: list[bytes] | Exception | None, limits: Limits) -> None:
-        gap = limits.local_gap if self.source.is_local else limits.gap
         try:
             if isinstance(parts, Exception):
                 self.wanted = self.plan.throw(parts)
             else:
                 pieces = None if parts is None else cut(self.wanted, self.merged, parts)
                 self.wanted = self.plan.send(pieces)  # type: ignore[arg-type]
-            self.merged = coalesce(self.wanted, gap=gap, limit=limits.limit)
+            self.merged = coalesce(self.wanted, gap=limits.gap, limit=limits.limit)
         except StopIteration as stop:
-            self.outcome = stop.value if self._is_still_there() else _changed(self.source)
+            self.outcome = stop.value
             self.close()
         except (ParquetBloomError, OSError) as error:
             self.outcome = _named(error, self.source.name)
             self.close()
 
-    def _is_still_there(self) -> bool:
-        """Return whether what was read is what the name stands for now; of other stores `changes` tells."""
-        if self.descriptor is None:
-            return True
-        try:
-            return local_files.version(os.stat(self.source.path)) == self.source.version
-        except OSError:
-            return False
-
     def close(self) -> None:
         self.done = True
         self.plan.close()
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None
 
 
 _HELD = 4
@@ -444,14 +430,18 @@ def drive(
             is_done = not window
             for source, plan in islice(waiting, max(0, room)):
                 is_done = False
+                if source.is_local and not window:
+                    yield source, _run_local(source, plan, limits, log)
+                    continue
                 job = _Job(source, plan)
                 window.append(job)
-                active.append(job)
-                job.advance(None, limits)
-                while source.is_local and not job.done:
-                    job.advance(_read_local(job, log), limits)
-                if job.done:
-                    active.pop()
+                if source.is_local:
+                    job.outcome, job.done = _run_local(source, plan, limits, log), True
+                else:
+                    active.append(job)
+                    job.advance(None, limits)
+                    if job.done:
+                        active.pop()
                 yield from _finished(window)
             if is_done:
                 return
@@ -478,15 +468,42 @@ def run(source: Source, plan: Plan[_Result], *, log: RequestLog | None = None) -
     return outcome
 
 
-def _read_local(job: _Job[Any], log: RequestLog | None) -> list[bytes] | Exception:
-    if log is not None:
-        log.requests += ((job.source.name, r) for r in job.merged)
+def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: RequestLog | None) -> _Result | Exception:
+    """Return the result of a plan on a local file, or its error."""
+    descriptor = None
+    failed: OSError | None = None
+    parts: list[bytes] | None = None
     try:
-        if job.descriptor is None:
-            job.descriptor = os.open(job.source.path, os.O_RDONLY | os.O_CLOEXEC)
-        return [os.pread(job.descriptor, len(r), r.start) for r in job.merged]
-    except OSError as error:
-        return error
+        while True:
+            wanted = plan.throw(failed) if failed else plan.send(parts)  # type: ignore[arg-type]
+            merged = wanted if are_apart(wanted, limits.local_gap) else coalesce(wanted, gap=limits.local_gap, limit=limits.limit)
+            if log is not None:
+                log.requests += ((source.name, r) for r in merged)
+            try:
+                if descriptor is None:
+                    descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+                read = [os.pread(descriptor, stop - start, start) for start, stop in merged]
+            except OSError as error:
+                failed = error
+            else:
+                failed, parts = None, read if merged is wanted else cut(wanted, merged, read)
+    except StopIteration as stop:
+        result: _Result = stop.value
+        return result if descriptor is None or _is_still_there(source) else _changed(source)
+    except (ParquetBloomError, OSError) as error:
+        return _named(error, source.name)
+    finally:
+        plan.close()
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_still_there(source: Source) -> bool:
+    """Return whether what was read of a local file is what the name stands for now; of stores `changes` tells."""
+    try:
+        return local_files.version(os.stat(source.path)) == source.version
+    except OSError:
+        return False
 
 
 def _read(
