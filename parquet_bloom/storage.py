@@ -476,7 +476,8 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
     try:
         while True:
             wanted = plan.throw(failed) if failed else plan.send(parts)  # type: ignore[arg-type]
-            merged = wanted if are_apart(wanted, limits.local_gap) else coalesce(wanted, gap=limits.local_gap, limit=limits.limit)
+            is_plain = are_apart(wanted, limits.local_gap)
+            merged = wanted if is_plain else coalesce(wanted, gap=limits.local_gap, limit=limits.limit)
             if log is not None:
                 log.requests += ((source.name, r) for r in merged)
             try:
@@ -486,7 +487,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
             except OSError as error:
                 failed = error
             else:
-                failed, parts = None, read if merged is wanted else cut(wanted, merged, read)
+                failed, parts = None, read if is_plain else cut(wanted, merged, read)
     except StopIteration as stop:
         result: _Result = stop.value
         return result if descriptor is None or _is_still_there(source) else _changed(source)

@@ -202,14 +202,14 @@ def test_a_store_that_sends_more_than_was_asked_for_is_not_understood() -> None:
 
 def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], None], *, before_round: int) -> None:
     """Has something happen once before the given round of reads of a local file."""
-    read, rounds = storage._read_local, iter(range(1, 100))
+    are_apart, rounds = storage.are_apart, iter(range(1, 100))
 
-    def read_local(job: Any, log: Any) -> Any:
+    def about_to_read(ranges: Any, gap: int) -> bool:
         if next(rounds) == before_round:
             meddle()
-        return read(job, log)
+        return are_apart(ranges, gap)
 
-    monkeypatch.setattr(storage, "_read_local", read_local)
+    monkeypatch.setattr(storage, "are_apart", about_to_read)
 
 
 @pytest.mark.parametrize("before_round", [1, 2])
