@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from parquet_bloom.errors import CorruptFileError, NotParquetError, ParquetBloomError, UnsupportedError
 from parquet_bloom.format.parquet_thrift import ttypes
@@ -35,8 +35,7 @@ HEADER_ROOM = 64
 """Asked for on top of the guess, so that a bitset of exactly the guess still comes in one request."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterLocation:
+class FilterLocation(NamedTuple):
     """Where a column chunk says that its filter is; `length` is None where the footer does not have it."""
 
     offset: int

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.footer import FilterLocation, Plan, read_filter, together
 from parquet_bloom.ranges import ByteRange
-from parquet_bloom.sbbf import BLOCK_BYTES, SplitBlockBloomFilter, block_contains, block_index, write_header
+from parquet_bloom.sbbf import (
+    BLOCK_BYTES,
+    SplitBlockBloomFilter,
+    block_contains,
+    block_index,
+    blocks_contain,
+    write_header,
+)
 
 WHOLE_FILTER_BYTES = 4 * 1024
 """Filters up to this size are read whole: the blocks alone would save nothing."""
@@ -72,12 +79,11 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
     """Plan to answer from headers and blocks alone; None for the questions that this did not answer."""
     wanted: list[ByteRange] = []
     open_questions: list[tuple[int, int, bytes | None, Sequence[int]]] = []
-    for index, (location, hashes) in enumerate(questions):
-        layout = _layout(location.length)
+    for index, ((offset, length), hashes) in enumerate(questions):
+        layout = _layout(length)
         if layout is None or layout[0] <= WHOLE_FILTER_BYTES or layout[0] <= 4 * BLOCK_BYTES * len(hashes):
             continue
         num_bytes, header = layout
-        offset = location.offset
         start, num_blocks = offset + len(header), num_bytes // BLOCK_BYTES
         expected = None if offset in seen else header
         if expected:
@@ -87,7 +93,13 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
             wanted.append(ByteRange(at, at + BLOCK_BYTES))
         open_questions.append((index, offset, expected, hashes))
     answers: list[Answer | None] = [None] * len(questions)
-    parts = iter((yield wanted) if wanted else [])
+    read = (yield wanted) if wanted else []
+    one = questions[0][1] if questions else ()
+    if len(one) == 1 and len(read) == len(questions) and all(q[2] is None and q[3] is one for q in open_questions):
+        blocks_read = b"".join(read)
+        if len(blocks_read) == BLOCK_BYTES * len(read) and _ZERO_BLOCK not in read:  # the usual case, in one go
+            return [_PRESENT if found else _ABSENT for found in blocks_contain(blocks_read, one[0])]
+    parts = iter(read)
     for index, offset, expected, hashes in open_questions:
         is_header = expected is None or next(parts) == expected
         blocks = list(islice(parts, len(hashes)))
@@ -100,6 +112,8 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
 
 
 _ONE_BLOCK = {BLOCK_BYTES}
+_ZERO_BLOCK = bytes(BLOCK_BYTES)
+_PRESENT, _ABSENT = Answer((True,)), Answer((False,))
 
 
 def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:

@@ -100,14 +100,15 @@ STATISTICS, FILTER, PARTITION, TYPE = "statistics", "filter", "partition", "type
 class _File:
     """What the tests of a bound condition are given: a file's row groups, and the answers of filters so far.
 
-    Both `open` and `answers` are by test and row group, the one with the hashes that only the filter can rule out.
+    Both `open` and `answers` are by test and row group; `open` has the filter, and the hashes of the literals that
+    nothing else can rule out.
     """
 
     __slots__ = ("answers", "footer", "open")
 
     def __init__(self, footer: Footer) -> None:
         self.footer = footer
-        self.open: dict[tuple[int, int], list[int]] = {}
+        self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
 
     def facts(self, reader: BoundsReader) -> Sequence[_Facts]:
@@ -259,12 +260,6 @@ class _ColumnTest(_Bound):
     def asking(self, file: _File | _IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[_ColumnTest, int]]:
         return ((self, row_group) for row_group in row_groups)
 
-    def question(self, file: _File, row_group: int) -> Question:
-        """Return the filter, and the hashes of the literals that statistics leave open."""
-        location = file.facts(self.reader)[row_group].location
-        assert location is not None  # ASK says so
-        return location, file.open[self.number, row_group]
-
     def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         if answer := file.answers.get((self.number, row_group)):
             return self._judge_answer(answer)
@@ -289,8 +284,10 @@ class _ColumnTest(_Bound):
         key, hashes = needle
         verdicts = []
         for row_group, facts in enumerate(file.facts(self.reader)):
-            if facts.is_usable and facts.known.low <= key <= facts.known.high:  # type: ignore[operator]
-                file.open[self.number, row_group] = hashes  # as `judge` would, for the usual case
+            _, known, location, _, is_usual = facts
+            if is_usual and known.low <= key <= known.high:  # type: ignore[operator]
+                assert location is not None
+                file.open[self.number, row_group] = location, hashes  # as `judge` would, for the usual case
                 verdicts.append(_ASK)
             else:
                 verdicts.append(self.judge(file, row_group))
@@ -304,9 +301,9 @@ class _ColumnTest(_Bound):
             return Verdict(MIGHT, hashes)
         if not hashes:
             return Verdict(CANNOT, f"it is not between the least and the greatest {self.leaf.name}", STATISTICS)
-        if facts.no_filter is not None:
+        if facts.location is None:
             return Verdict(MIGHT, facts.no_filter)
-        file.open[self.number, row_group] = hashes
+        file.open[self.number, row_group] = facts.location, hashes
         return _ASK
 
     def _judge_answer(self, answer: Answer) -> Verdict:
@@ -343,13 +340,16 @@ _ASK = Verdict(ASK, "")
 
 
 class _Facts(NamedTuple):
-    """What a footer says about one column chunk: why it cannot be relied on, or its bounds and its filter."""
+    """What is known of one column chunk: why nothing can be relied on, or its bounds and its filter, or why none.
+
+    It `is_usual` if it has values, bounds and a filter.
+    """
 
     problem: str | None
     known: Bounds
-    location: FilterLocation | None
-    no_filter: str | None
-    is_usable: bool = False  # there are values, bounds and a filter, and nothing is wrong with any
+    location: FilterLocation | None = None
+    no_filter: str = ""
+    is_usual: bool = False
 
 
 def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
@@ -363,20 +363,15 @@ def _facts(footer: Footer, reader: BoundsReader) -> list[_Facts]:
 def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> _Facts:
     leaf = footer.leaves[reader.leaf.index]  # under its name in the file, which a table may call otherwise
     if problem := footer.chunk_problem(row_group, leaf) or collation_problem(footer, leaf):
-        return _Facts(problem, Bounds(0, None), None, None)
-    location = None
+        return _Facts(problem, Bounds(0, None))
+    known = reader.read(footer, row_group)
     try:
         location = footer.filter_location(row_group, leaf)
     except CorruptFileError as error:
-        no_filter = no_filter or describe_error(error)
-    if location is None:
-        no_filter = no_filter or NO_FILTER
-    known = reader.read(footer, row_group)
-    is_usable = no_filter is None and known.low is not None and known.high is not None and not known.is_all_null
-    return _Facts(None, known, location, no_filter, is_usable)
-
-
-_UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
+        return _Facts(None, known, no_filter=no_filter or describe_error(error))
+    if no_filter or location is None:
+        return _Facts(None, known, no_filter=no_filter or NO_FILTER)
+    return _Facts(None, known, location, is_usual=known.low is not None and not known.is_all_null)
 
 
 class _IndexedFiles:
@@ -387,16 +382,16 @@ class _IndexedFiles:
 
     def __init__(self, schema: IndexedSchema, bound: _Bound) -> None:
         self._indexed, self._bound = schema.indexed, bound
-        self.open: dict[tuple[int, int], list[int]] = {}
+        self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
         self._before = bound.judge(self, 0)
         self._asking = [test for test, _ in bound.asking(self, (0,))] if self._before.rank is ASK else []
         self._verdicts: dict[tuple[bool, ...], Verdict] = {(): self._before}
 
     @property
-    def questions(self) -> list[tuple[int, list[int]]]:
+    def questions(self) -> list[tuple[int, Sequence[int]]]:
         """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
-        return [(test.leaf.index, self.open[test.number, 0]) for test in self._asking]
+        return [(test.leaf.index, self.open[test.number, 0][1]) for test in self._asking]
 
     def verdict(self, answers: tuple[bool, ...]) -> Verdict:
         """Return the verdict on a file that answers the questions so."""
@@ -411,8 +406,9 @@ class _IndexedFiles:
         return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
 
 
-_INDEXED = (_Facts(None, _UNKNOWN, None, None),)
-_NOT_INDEXED = (_Facts("the index does not have the column", _UNKNOWN, None, None),)
+_UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
+_INDEXED = (_Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index that knows where
+_NOT_INDEXED = (_Facts("the index does not have the column", _UNKNOWN),)
 
 
 def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
@@ -959,7 +955,7 @@ class Judge:
         open_groups = [row_group for row_group, verdict in enumerate(verdicts) if verdict.rank is ASK]
         asking = bound.asking(file, open_groups)
         while wanted := list(islice(asking, FILTERS_AT_ONCE)):
-            questions = [test.question(file, row_group) for test, row_group in wanted]
+            questions = [file.open[test.number, row_group] for test, row_group in wanted]
             seen = footer.memo.setdefault("headers", set())
             answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
             for (test, row_group), answer in zip(wanted, answers, strict=True):

@@ -137,19 +137,17 @@ def block_contains(block: bytes | memoryview, hash: int) -> bool:
 
 def blocks_contain(blocks: bytes, hash: int) -> bytes:
     """Return for each of many blocks, one after the other, 1 if all eight bits of `hash` are set in it, else 0."""
-    count = len(blocks) // BLOCK_BYTES
-    # A filter of these blocks is asked for as many hashes, of which each selects another block.
+    return _kernel.check(blocks, _selecting(hash, len(blocks) // BLOCK_BYTES))
+
+
+@lru_cache(maxsize=64)
+def _selecting(hash: int, count: int) -> array[int]:
+    """Return `count` hashes that have the bits of `hash` in their block, of which each selects another block."""
     words = array("I", bytes(8 * count))
     low = sys.byteorder != "little"
     words[low::2] = array("I", [hash & 0xFFFFFFFF]) * count
-    words[not low :: 2] = _selectors(count)
-    return _kernel.check(blocks, words)
-
-
-@lru_cache(maxsize=256)
-def _selectors(count: int) -> array[int]:
-    """Return for each of `count` blocks the upper half of a hash that selects it."""
-    return array("I", [-(-(index << 32) // count) for index in range(count)])
+    words[not low :: 2] = array("I", [-(-(index << 32) // count) for index in range(count)])
+    return words
 
 
 # --- the header -----------------------------------------------------------------------------------------
