@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
@@ -355,11 +355,15 @@ NOWHERE = "no row group can hold it"
 def batches_of(hits: Iterable[tuple[str | None, Hit]], keys: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield hits, each beside the name of its file, as rows of the candidates' schema."""
     waiting: list[tuple[str | None, Hit, list[int]]] = []
+    num_rows = 0
     for name, hit in hits:
-        waiting.append((name, hit, list(dict.fromkeys(range(len(keys)) if hit.keys is None else hit.keys))))
-        if sum(len(owners) for _, _, owners in waiting) >= BATCH_ROWS or len(waiting) >= BATCH_HITS:
+        owners = list(dict.fromkeys(range(len(keys)) if hit.keys is None else hit.keys))
+        waiting.append((name, hit, owners))
+        num_rows += len(owners)
+        if num_rows >= BATCH_ROWS or len(waiting) >= BATCH_HITS:
             yield _batch(waiting, keys, schema)
             waiting.clear()
+            num_rows = 0
     if waiting:
         yield _batch(waiting, keys, schema)
 
@@ -371,12 +375,10 @@ BATCH_ROWS, BATCH_HITS = 64 * 1024, 1024
 def _batch(hits: list[tuple[str | None, Hit, list[int]]], keys: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    def repeated(value: Any, kind: pa.DataType, times: int) -> pa.Array:
-        return pa.nulls(times, kind) if value is None else pa.repeat(pa.scalar(value, kind), times)
-
     indices = pa.array(chain.from_iterable(owners for _, _, owners in hits), pa.int64())
+    numbers = pa.array(chain.from_iterable(repeat(n, len(owners)) for n, (_, _, owners) in enumerate(hits)), pa.int32())
     columns = [
-        pa.concat_arrays(repeated(value, kind, len(owners)) for value, (_, _, owners) in zip(values, hits, strict=True))
+        pa.array(values, kind).take(numbers)
         for values, kind in (
             ([name for name, _, _ in hits], pa.string()),
             ([hit.row_group for _, hit, _ in hits], pa.int32()),
