@@ -34,7 +34,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, live_sources
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,9 +115,11 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     places: list[Sequence[Place]] = []
     hashes: set[int] = set()  # files of several types have several for a key; to ask for all of them is as right
     for source in sources:
-        file = search.index.find(source)
-        leaf = next((leaf for leaf in file.schema.leaves if leaf.path == search.path), None) if file else None
-        if file is None or leaf is None or leaf.index not in file.filters:
+        if (file := search.index.find(source)) is None:
+            continue
+        path = search.path if search.snapshot is None else search.snapshot.locate(file.schema, search.path)
+        leaf = next((leaf for leaf in file.schema.leaves if leaf.path == path), None)
+        if leaf is None or leaf.index not in file.filters:
             continue
         with contextlib.suppress(LiteralError):
             keys, _ = search.bound(leaf)
@@ -269,9 +271,9 @@ def lookup(
     read = read_keys(keys, path[-1])
     cache = SHARED if cache is None else cache
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
-    index = None
-    if snapshot is None or not snapshot.renames:
-        index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    root = directory_of(paths, snapshot)
+    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
     schema = candidates_schema(read.shown.type)
     hits = _hits(
         sources,

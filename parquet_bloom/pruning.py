@@ -67,7 +67,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, live_sources
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -814,9 +814,9 @@ def prune(
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
     table = TableFiles(snapshot, sources) if snapshot else None
     cache = SHARED if cache is None else cache
-    index = None
-    if snapshot is None or not snapshot.renames:
-        index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    root = directory_of(paths, snapshot)
+    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
     judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
     files, findings = judge.judge(sources, progress)
     if findings.disputed:  # known only now that every footer was seen
@@ -901,7 +901,7 @@ class Judge:
             if (file := self.index.find(source)) is not None:
                 likes.setdefault((file.schema, self._partitions(source)), []).append((number, file))
         judged = [
-            (_IndexedFiles(schema, binder.bind(schema.leaves, partitions)), files)
+            (_IndexedFiles(schema, binder.bind(self._leaves(schema), partitions)), files)
             for (schema, partitions), files in likes.items()
         ]
         questions = [
@@ -941,6 +941,9 @@ class Judge:
         return tuple(
             _record(source, row_group, verdict) for row_group, verdict in zip(row_groups, verdicts, strict=True)
         )
+
+    def _leaves(self, schema: IndexedSchema) -> tuple[LeafColumn, ...]:
+        return schema.leaves if self.table is None else self.table.snapshot.leaves(schema)
 
     def _partitions(self, source: Source) -> Partitions:
         return partitions_of(source.name) if self.table is None else self.table.partitions(source)

@@ -29,6 +29,8 @@ __all__ = [
     "Snapshot",
     "Swap",
     "UnknownOutcomeError",
+    "directory_of",
+    "fsspec_options",
     "live_sources",
     "open_table",
     "snapshot_of",
@@ -75,6 +77,12 @@ def live_sources(
     if as_of is not None:
         raise UnsupportedError("only the directory of one Delta or Iceberg table has versions")
     return find(listed, filesystem=filesystem, storage_options=storage_options), None
+
+
+def directory_of(paths: Any, snapshot: Snapshot | None) -> Any:
+    """Return what names the directory of a snapshot's table, as `paths` do unless they name its metadata file."""
+    is_metadata = isinstance(paths, str | os.PathLike) and os.fspath(paths).endswith(iceberg.METADATA)
+    return snapshot.root if snapshot is not None and is_metadata else paths
 
 
 def _may_be_table(path: str) -> bool:
