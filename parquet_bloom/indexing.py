@@ -403,8 +403,8 @@ class _Building:
 
     def _list(self) -> None:
         self.sources, snapshot = live_sources(self._asked, storage_options=self._storage_options)
-        # Without its files: it goes to executors.
-        self.snapshot = None if snapshot is None else replace(snapshot, files=())
+        # Only what tells the names: it goes to executors.
+        self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
         partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)
         self.partition_columns = set(chain.from_iterable(partitions))
 

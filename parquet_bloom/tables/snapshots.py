@@ -11,6 +11,7 @@ from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, Parque
 from parquet_bloom.footer import interned
 from parquet_bloom.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.tables.recorded import Recorded
 
 
 class FailedCommitError(ParquetBloomError, OSError):
@@ -60,7 +61,7 @@ class Snapshot:
 
     Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
-    columns has it). `locate` does both.
+    columns has it). `locate` does both. `recorded` has what the table knows of the values in the files.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Snapshot:
     files: tuple[LiveFile, ...]
     physical_names: dict[str, str] = field(default_factory=dict)
     field_ids: dict[str, int] = field(default_factory=dict)
+    recorded: Recorded | None = field(default=None, repr=False, compare=False)
 
     @property
     def num_rows(self) -> int | None:

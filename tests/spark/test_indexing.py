@@ -57,7 +57,8 @@ def test_the_index_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     options = {"recursiveFileLookup": "true"}
     (name,) = session.read.options(**options).parquet(root).columns
     frame = bloom.read(session, root, f"`{name}` = '3-4'", options=options)
-    assert ([row[0] for row in frame.collect()], len(frame.inputFiles())) == (["3-4"], 1)
+    assert [row[0] for row in frame.collect()] == ["3-4"]
+    assert len(frame.inputFiles()) == 2  # with the dead one, of which the index says nothing
 
 
 def reads(root: str) -> list[str]:
