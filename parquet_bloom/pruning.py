@@ -956,16 +956,16 @@ class Judge:
             for leaf in recorded.leaves
             if names[leaf.path[0] if self.case_sensitive else leaf.path[0].casefold()] == 1
         ]
-        leaves_without: dict[frozenset[str], tuple[LeafColumn, ...]] = {}
+        likes: dict[Partitions, tuple[_Bound, list[tuple[int, Sequence[Bounds | None]]]]] = {}
         for number, source in enumerate(sources):
             partitions = self._partitions(source)
-            constants = frozenset(partitions.constants)
-            if constants not in leaves_without:
-                leaves_without[constants] = tuple(leaf for leaf in leaves if leaf.path[0] not in constants)
-            bound = binder.bind(leaves_without[constants], partitions)
+            if partitions not in likes:
+                constants = partitions.constants
+                bound = binder.bind(tuple(leaf for leaf in leaves if leaf.path[0] not in constants), partitions)
+                likes[partitions] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in _provable(bound)]
+            bound, columns = likes[partitions]
             at = self.table.number(source)
-            known = {leaf.index: recorded.bounds(leaf)[at] for leaf in _provable(bound)}
-            verdict = _RecordedFile(known, bound).judge()
+            verdict = _RecordedFile({index: column[at] for index, column in columns}, bound).judge()
             if verdict.rank is CANNOT:
                 reason = f"{verdict.reason} ({recorded.where} says so)"
                 ruled_out[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
