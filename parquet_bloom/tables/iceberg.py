@@ -335,6 +335,25 @@ def _bounds(entry: Any, field_id: int, kind: str) -> Bounds | None:
 # ---- metadata ------------------------------------------------------------------------------
 
 
+def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
+    """Return a table, `namespace.table`, of a catalog that pyiceberg's configuration or environment knows by name.
+
+    Raises `FileNotFoundError` where the catalog has no such table, `UnsupportedError` where it cannot be asked.
+    """
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    try:
+        return load_catalog(name, **iceberg_options(storage_options)).load_table(table)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise FileNotFoundError(f"the catalog {name} has no table {table}: {error}") from None
+    except Exception as error:
+        raise UnsupportedError(f"pyiceberg cannot load {table} from the catalog {name}: {error}") from error
+
+
 def _static(path: str, storage_options: StorageOptions) -> Any:
     try:
         from pyiceberg.table import StaticTable
