@@ -967,7 +967,7 @@ class Judge:
             at = self.table.number(source)
             verdict = _RecordedFile({index: column[at] for index, column in columns}, bound).judge()
             if verdict.rank is CANNOT:
-                reason = f"{verdict.reason} ({recorded.where} says so)"
+                reason = f"{verdict.reason} ({recorded.where})"
                 ruled_out[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
         findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
         return ruled_out

@@ -420,7 +420,7 @@ def _recorded(
             for num_rows, null_count, pair in zip(rows, nulls, pairs, strict=True)
         ]
 
-    return Recorded("the table's log", tuple(each["name"] for each in fields), tuple(leaves), read)
+    return Recorded("in the table's log", tuple(each["name"] for each in fields), tuple(leaves), read)
 
 
 def _recorded_column(adds: pa.Table, part: str, name: str) -> list[Any]:

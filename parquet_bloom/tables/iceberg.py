@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from parquet_bloom.bounds import Bounds
@@ -83,13 +84,18 @@ class OpenIceberg:
             entries.append(entry)
             files.append(self._live_file(entry, schema, has_deletes))
         self._entries = {entry.file_path: entry for entry in entries}
+        mapping = self._table.name_mapping()
+        mapped = {name: each.field_id for each in mapping.root for name in each.names} if mapping else None
+        # What was recorded of a file without ids went by the mapping of that time.
+        doubtful = _renamed(schemas.values()) if mapping else set()
         return Snapshot(
             self.kind,
             _fsspec_path(self._table.location()),
             at.snapshot_id if at is not None else None,
             tuple(files),
             field_ids=dict(_field_ids(schema.fields)),
-            recorded=_recorded(schema.fields, entries),
+            mapped_names=mapped,
+            recorded=_recorded([each for each in schema.fields if each.field_id not in doubtful], entries, schema),
         )
 
     def _live(self, at: Any) -> Iterator[tuple[Any, bool]]:
@@ -295,8 +301,15 @@ TEXT_BYTES = 16
 """Writers cut texts after 16 characters."""
 
 
-def _recorded(fields: Sequence[Any], entries: Sequence[Any]) -> Recorded:
-    """Return what manifests have of a table's columns."""
+def _renamed(schemas: Iterable[Any]) -> set[int]:
+    """Return the ids of top-level columns that have not always had one name, and that name alone."""
+    pairs = {(each.field_id, each.name) for schema in schemas for each in schema.fields}
+    ids, names = Counter(field_id for field_id, _ in pairs), Counter(name for _, name in pairs)
+    return {field_id for field_id, name in pairs if ids[field_id] > 1 or names[name] > 1}
+
+
+def _recorded(fields: Sequence[Any], entries: Sequence[Any], schema: Any) -> Recorded:
+    """Return what manifests have of some columns of a table."""
     leaves, columns = [], {}
     for number, each in enumerate(fields):
         kind = str(each.field_type)
@@ -312,7 +325,7 @@ def _recorded(fields: Sequence[Any], entries: Sequence[Any]) -> Recorded:
         field_id, kind = columns[leaf.index]
         return [_bounds(entry, field_id, kind) for entry in entries]
 
-    return Recorded("the table's manifests", tuple(each.name for each in fields), tuple(leaves), read)
+    return Recorded("in the table's manifests", tuple(each.name for each in schema.fields), tuple(leaves), read)
 
 
 def _bounds(entry: Any, field_id: int, kind: str) -> Bounds | None:

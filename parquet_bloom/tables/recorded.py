@@ -22,7 +22,7 @@ from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, Repetiti
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """The table's columns, `names` in all, and what `where` ("the table's log") records of them.
+    """The table's columns, `names` in all, and what is recorded of them, and `where` ("in the table's log").
 
     `leaves` are those whose type is understood, as a file would have them: `read` returns the bounds of one of them,
     for each file of the snapshot in order, or None where nothing is known.

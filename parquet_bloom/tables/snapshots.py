@@ -61,7 +61,8 @@ class Snapshot:
 
     Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
-    columns has it). `locate` does both. `recorded` has what the table knows of the values in the files.
+    columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
+    table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Snapshot:
     files: tuple[LiveFile, ...]
     physical_names: dict[str, str] = field(default_factory=dict)
     field_ids: dict[str, int] = field(default_factory=dict)
+    mapped_names: dict[str, int] | None = None
     recorded: Recorded | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -109,7 +111,8 @@ class Snapshot:
         """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
         if not self.renames:
             return columns.leaves
-        key = "leaves", *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
+        mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
+        key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
         if key not in columns.memo:
             names = {self.locate(columns, parse_path(name)): name for name in {**self.physical_names, **self.field_ids}}
             renamed = tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in columns.leaves)
@@ -126,8 +129,13 @@ class Snapshot:
             ids = columns.field_ids
             if field_id in ids:
                 return columns.leaves[ids.index(field_id)].path
+            absent = (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
             if any(found is not None for found in ids):
-                return (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
+                return absent
+            if self.mapped_names is not None and len(path) == 1:
+                names = [name for name, mapped in self.mapped_names.items() if mapped == field_id]
+                found = [leaf.path for leaf in columns.leaves if leaf.path in {(name,) for name in names}]
+                return found[0] if len(found) == 1 else absent
         return path
 
 

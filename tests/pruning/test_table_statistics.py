@@ -218,7 +218,7 @@ def test_nothing_is_asked_of_what_is_ruled_out(tmp_path: Path, kind: str) -> Non
     where = "manifests" if kind == "iceberg" else "log"
     assert (file.by, file.left_out) == (
         "statistics",
-        f"it is not between the least and the greatest id (the table's {where} says so)",
+        f"it is not between the least and the greatest id (in the table's {where})",
     )
     done: list[tuple[int, int]] = []
     prune(root, "id = -1", progress=lambda *now: done.append(now))
@@ -400,3 +400,50 @@ def test_a_partition_of_an_earlier_snapshot_has_its_name_of_then(catalog: Any) -
         found = prune(home(table), f"{name} = 'x'", as_of=as_of)
         (kept,) = [pq.read_table(file.path) for file in found.files]
         assert kept["p"].to_pylist() == ["x"]
+
+
+def test_files_without_ids_go_by_the_table_s_mapping(catalog: Any, tmp_path: Path) -> None:
+    """Readers give the values of `c` to the new column of that name, and none to `e`, which was `c`."""
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("c", pa.string())]))
+    pq.write_table(pa.table({"id": [1, 2], "c": ["x", "y"]}), tmp_path / "f.parquet")
+    table.add_files([f"{tmp_path}/f.parquet"])
+    root = home(table)
+    assert asked(root, "c = 'a'") == (0, 0)
+    with table.update_schema() as update:
+        update.rename_column("c", "e")
+    assert asked(root, "e = 'a'") == (0, 1)
+    assert asked(root, "e = 'x'") == (1, 1)
+    with table.update_schema() as update:
+        update.add_column("c", table.schema().find_type("e"))
+    assert table.scan().to_arrow()["e"].to_pylist() == [None, None]
+    assert asked(root, "e IS NULL") == (1, 1)
+    assert asked(root, "c = 'x'") == (1, 1)
+    assert asked(root, "id = 7") == (0, 0)
+
+
+def test_a_mapping_that_gives_a_name_to_another_column(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("n.t", pa.schema([("c", pa.string())]))
+    pq.write_table(pa.table({"c": ["x", "y"]}), tmp_path / "f.parquet")
+    table.add_files([f"{tmp_path}/f.parquet"])
+    mapping = table.properties["schema.name-mapping.default"]
+    with table.update_schema() as update:
+        update.rename_column("c", "e")
+    with table.update_schema() as update:
+        update.add_column("c", table.schema().find_type("e"))
+    with table.transaction() as transaction:  # as an engine leaves it that does not keep it up
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    assert table.scan().to_arrow().to_pylist() == [{"e": "x", "c": None}, {"e": "y", "c": None}]
+    root = home(table)
+    assert asked(root, "c IS NULL") == (1, 1)
+    assert asked(root, "e = 'x'") == (1, 1)
+    assert asked(root, "e = 'a'") == (0, 1)
+
+
+def test_milliseconds_of_files_that_were_added(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("n.t", pa.schema([("t", pa.timestamp("us"))]))
+    moments = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2)]
+    pq.write_table(pa.table({"t": pa.array(moments, pa.timestamp("ms"))}), tmp_path / "f.parquet")
+    table.add_files([f"{tmp_path}/f.parquet"])
+    root = home(table)
+    for moment in moments:
+        assert prune(root, f"t = TIMESTAMP '{moment}'").might_match
