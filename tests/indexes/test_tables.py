@@ -122,9 +122,9 @@ def test_a_column_with_the_name_of_another(catalog: Any) -> None:
     with table.update_schema() as update:
         update.add_column("name", table.schema().find_type("old"))
     assert kept(root, f"old = '{word(7)}'") == (1, 1)
-    table.append(pa.table({"id": [1], "name": [word(7)], "old": [word(8)]}))
-    everywhere = f"name IS NULL OR name = '{word(-1)}'"
-    assert kept(root, everywhere) == (FILES, FILES + 1)
+    ends = ["0", "g"]  # so that statistics leave all open
+    table.append(pa.table({"id": [1, 2, 3], "name": [word(7), *ends], "old": [word(8), *ends]}))
+    assert kept(root, "name IS NULL") == (FILES, FILES)
     index_refresh(root)
     # The files before lack the column; none of their filters is for it.
     assert kept(root, f"name = '{word(7)}'") == (FILES + 1, FILES + 1)
