@@ -135,6 +135,7 @@ _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
     "as_of": "--as-of takes a table's files from its log, which is done here and not on Spark",
     "table": "--table commits to a table, which is done here and not on Spark",
+    "catalog": "--catalog names a table to commit to, which is done here and not on Spark",
     "strict": "--strict stops at the first file; on Spark files have no order, so leave it out",
 }
 
@@ -374,6 +375,9 @@ def probe(
     flag_value="auto",
     help="PATH is a table: write new files beside the old ones, and swap them in by a commit.",
 )
+@click.option(
+    "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
+)
 @_output
 @_dry_run
 @_keep_mtime
@@ -387,6 +391,7 @@ def add(
     verb: _Verb,
     paths: tuple[str, ...],
     table: str | None,
+    catalog: str | None,
     max_bytes: int | None,
     as_json: bool,
     storage: tuple[str, ...],
@@ -403,12 +408,15 @@ def add(
       parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
       parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
       parquet-bloom add lake/events --table -c user_id
+      parquet-bloom add db.events --table iceberg --catalog prod -c user_id
     """
     if max_bytes is not None:
         options["max_bytes"] = max_bytes
     if table is not None:
         verb, paths = parquet_bloom.add_to_table, _one_table(paths, options)
-        options["kind"] = None if table == "auto" else table
+        options["kind"], options["catalog"] = None if table == "auto" else table, catalog
+    elif catalog is not None:
+        raise click.UsageError("--catalog is for tables; add --table iceberg")
     with _progress("adding filters") as progress:
         added = verb(paths, storage_options=_storage_options(storage), progress=progress, **options)
     if as_json:
@@ -858,6 +866,7 @@ def _print_pruning(pruned: Pruning) -> None:
         f"{totals.files_kept:,} of {_count(totals.files, 'file')} and {totals.row_groups_kept:,} of "
         f"{_count(totals.row_groups, 'row group')} must be read: {_size(totals.bytes_kept)} of {_size(totals.bytes)}; "
         f"{totals.row_groups_by_statistics:,} ruled out by statistics, {totals.row_groups_by_filters:,} by filters"
+        + (f"; {_count(totals.files_left_out, 'file')} left out by the table" if totals.files_left_out else "")
     )
 
 

@@ -48,6 +48,7 @@ def add_to_table(
     columns: Sequence[str] | str,
     *,
     kind: str | None = None,
+    catalog: str | None = None,
     fpp: float = DEFAULT_FPP,
     ndv: int | None = None,
     max_bytes: int = MAX_BYTES,
@@ -61,10 +62,13 @@ def add_to_table(
     """Return what was done to give `columns` a filter in every live file of a table, a row for each file.
 
     `table` is the path or URL of a Delta table, a `deltalake.DeltaTable`, or a pyiceberg `Table` that its catalog has
-    loaded. Columns are named as the table names them. Each file that lacks a filter gets a new file in its directory,
-    which starts with all of the old one's bytes; each `batch` of them takes the old ones' place in one commit that
-    changes no data. Files that have their filters are left alone, and where all have them nothing is committed.
-    `fpp`, `ndv`, `max_bytes`, `replace`, `dry_run` and `jobs` are those of `add`; `progress` counts files.
+    loaded; or what an Iceberg table is called (`namespace.table`) in the `catalog` of that name in pyiceberg's own
+    configuration (`.pyiceberg.yaml`, or `PYICEBERG_CATALOG__...` in the environment).
+
+    Columns are named as the table names them. Each file that lacks a filter gets a new file in its directory, which
+    starts with all of the old one's bytes; each `batch` of them takes the old ones' place in one commit that changes no
+    data. Files that have their filters are left alone, and where all have them nothing is committed. `fpp`, `ndv`,
+    `max_bytes`, `replace`, `dry_run` and `jobs` are those of `add`; `progress` counts files.
 
     A file whose swap would lose or duplicate rows is refused with its error, as is one that another writer took out of
     the table meanwhile; the others go on. Files that were added meanwhile are for the next run. Raises
@@ -75,7 +79,7 @@ def add_to_table(
     """
     if batch < 1:
         raise ValueError(f"a batch is at least one file, not {batch}")
-    opened = open_table(table, kind=kind, storage_options=storage_options)
+    opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
     options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, for_swap=True)
     options = dataclasses.replace(options, locate=opened.snapshot.locate)
     return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)

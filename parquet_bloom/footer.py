@@ -71,6 +71,11 @@ class Footer:
         """What the writer calls itself; empty when it does not."""
         return self.metadata.created_by or ""
 
+    @cached_property
+    def field_ids(self) -> tuple[int | None, ...]:
+        """The id that the schema gives each leaf, if it does."""
+        return tuple(element.field_id for element in self.metadata.schema[1:] if element.type is not None)
+
     @property
     def is_signed(self) -> bool:
         """Whether the file uses encryption with a plaintext footer, whose bytes are signed."""

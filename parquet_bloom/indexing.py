@@ -1,4 +1,7 @@
-"""Makes, refreshes, shows and drops the index beside a directory of Parquet files (see indexes/bloom_index.py)."""
+"""Makes, refreshes, shows and drops the index beside a directory of Parquet files (see indexes/bloom_index.py).
+
+In the directory of a table the files are the live ones of its snapshot, and the columns are called as the table does.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ from parquet_bloom.partitions import partitions_of
 from parquet_bloom.reader import describe_error, read_filters, usable
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
-from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, format_path, parse_path
+from parquet_bloom.schema import LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.storage import (
     SETTLING_SECONDS,
     Folder,
@@ -67,6 +70,7 @@ from parquet_bloom.storage import (
     find,
     is_directory,
 )
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 from parquet_bloom.values import unbuildable
 from parquet_bloom.writer import fill
 
@@ -142,6 +146,10 @@ def index_create(
     distinct values of a file; one that then has a rate above `max_expected_fpp` is left out. Raises
     `ColumnNotFoundError`, and `UnsupportedError` for nested columns, partition columns and types other than numbers of
     up to 64 bits, dates, timestamps and strings.
+
+    The directory of a Delta or Iceberg table stands for the live files of its snapshot, and the columns for those that
+    the table calls so now, whatever each file calls them. Where one is renamed later, filters that are there go on to
+    be used under its new name; for files that come then, the index has to be given that name.
     """
     asked = [columns] if isinstance(columns, str) else list(columns)
     wanted = tuple(
@@ -176,7 +184,7 @@ def index_drop(
     Raises `ColumnNotFoundError` for a column that is not indexed, and `FileNotFoundError` where there is no index.
     """
     root = os.fspath(root)
-    folder = folder_of(root, storage_options=storage_options)
+    folder = folder_of(root, storage_options=fsspec_options(storage_options))
     gone = None
     if columns is not None:
         gone = [_canonical(column) for column in ([columns] if isinstance(columns, str) else columns)]
@@ -209,7 +217,7 @@ def index_show(root: PathLike, *, storage_options: StorageOptions = None) -> Ind
 
 
 def _state(root: str, storage_options: StorageOptions, built: int) -> IndexState:
-    folder = folder_of(root, storage_options=storage_options)
+    folder = folder_of(root, storage_options=fsspec_options(storage_options))
     found = newest(folder)
     if found is None or found.source is None or not found.version.columns:
         return IndexState(root, 0, 0, 0, ())
@@ -217,7 +225,7 @@ def _state(root: str, storage_options: StorageOptions, built: int) -> IndexState
     index = BloomIndex.opened(folder, version)
     sources: list[Source] = []
     with contextlib.suppress(FileNotFoundError):  # no data files are left
-        sources = find(root, storage_options=storage_options)
+        sources, _ = live_sources(root, storage_options=storage_options)
     files = [index.find(source) for source in sources]
     rows = tuple(_column_state(column, files, version) for column in version.columns)
     num_bytes = found.source.size + sum(segment.size + _blocks_bytes(segment) for segment in version.segments)
@@ -273,7 +281,7 @@ def _check_options(columns: Sequence[IndexedColumn]) -> None:
 
 def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> None:
     """Raise for columns that cannot be indexed, by the files that can be read."""
-    constants = {name for source in building.sources for name in partitions_of(source.name).constants}
+    constants = building.partition_columns
     seen: dict[str, LeafColumn] = {}
     groups: set[str] = set()
     errors = []
@@ -283,7 +291,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
         if isinstance(footer, Exception):
             errors.append(footer)
             continue
-        for leaf in footer.leaves:
+        for leaf in building.leaves(footer):
             if leaf.name not in seen or unsupported(seen[leaf.name]):
                 seen[leaf.name] = leaf
             if len(leaf.path) > 1:
@@ -341,22 +349,34 @@ class Built:
         return sum(map(len, self.bitsets))
 
 
-Elsewhere = Callable[[list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
-"""What builds and writes the segments of files on other machines."""
+Elsewhere = Callable[[str, Snapshot | None, list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
+"""What builds and writes segments on other machines: given the index's root, the table if it is one, and the files."""
 
 
 def write_segments(
-    root: str, paths: Sequence[str], columns: Sequence[IndexedColumn], *, storage_options: StorageOptions = None
+    root: str,
+    paths: Sequence[str],
+    columns: Sequence[IndexedColumn],
+    *,
+    snapshot: Snapshot | None = None,
+    storage_options: StorageOptions = None,
 ) -> list[Segment]:
-    """Write what some of the files below `root` hold as segments of its index, which no version names yet."""
-    folder = folder_of(root, storage_options=storage_options)
+    """Write what some of the files below `root` hold as segments of its index, which no version names yet.
+
+    The files of a table are those of its `snapshot`, which need not list them here.
+    """
+    options = fsspec_options(storage_options)
+    folder = folder_of(root, storage_options=options)
     stop = threading.Event()
-    sources = find(paths, storage_options=storage_options)
-    built = (build(source_below(folder, source), columns, stop) for source in sources)
+    sources = (
+        _below(folder, source) if snapshot is None else snapshot.below_root(source)
+        for source in find(paths, storage_options=options)
+    )
+    built = (build(source, columns, stop, snapshot) for source in sources)
     return list(_segments(folder, chain.from_iterable(built)))
 
 
-def source_below(folder: Folder, source: Source) -> Source:
+def _below(folder: Folder, source: Source) -> Source:
     """Return a data file that was named by itself, with its path below the directory of an index's folder."""
     root = folder.path.rstrip("/").removesuffix(FOLDER)
     return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
@@ -373,12 +393,25 @@ class _Building:
         progress: Progress | None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        self.root, self._storage_options, self._jobs, self._progress = root, storage_options, jobs, progress
+        self._asked, self._storage_options, self._jobs, self._progress = root, storage_options, jobs, progress
         self._elsewhere = elsewhere
-        self.folder = folder_of(root, storage_options=storage_options)
-        self.sources = find(root, storage_options=storage_options)
-        if not is_directory(self.folder.fs, root):
+        self._list()
+        self.root = str(directory_of(root, self.snapshot))
+        self.folder = folder_of(self.root, storage_options=fsspec_options(storage_options))
+        if not is_directory(self.folder.fs, self.root):
             raise UnsupportedError(f"{root} is not a directory; an index lies beside the files of one")
+
+    def _list(self) -> None:
+        self.sources, snapshot = live_sources(self._asked, storage_options=self._storage_options)
+        # Only what tells the names: it goes to executors.
+        self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
+        partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)
+        self.partition_columns = set(chain.from_iterable(partitions))
+
+    def leaves(self, footer: Footer) -> list[LeafColumn]:
+        """Return a file's leaf columns as users call them; one that the table has no more is not among them."""
+        leaves = footer.leaves if self.snapshot is None else self.snapshot.leaves(footer)
+        return [leaf for leaf in leaves if leaf.path[0]]
 
     def run(self, set_to: tuple[IndexedColumn, ...] = ()) -> IndexState:
         """Build what is missing, for the columns that the index has and those that are to be set."""
@@ -399,7 +432,7 @@ class _Building:
         if self._elsewhere is None:
             segments = tuple(_segments(self.folder, self._built(missing)))
         else:
-            segments = tuple(self._elsewhere(missing))
+            segments = tuple(self._elsewhere(self.root, self.snapshot, missing))
 
         def changed_to(version: Version) -> Version:
             kept = tuple(segment for segment in version.segments if segment.name not in index.lost)
@@ -410,18 +443,18 @@ class _Building:
             version = _committed(self.folder, changed_to, self.root, is_new=bool(set_to))
         with contextlib.suppress(ParquetBloomError, OSError):  # all is done
             self._tidy(version)
-        return _state(self.root, self._storage_options, sum(segment.num_rows for segment in segments))
+        return _state(self._asked, self._storage_options, sum(segment.num_rows for segment in segments))
 
     def _settle(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""
         if any(not source.is_settled for source in self.sources):
             time.sleep(SETTLING_SECONDS)
-            self.sources = find(self.root, storage_options=self._storage_options)
+            self._list()
 
     def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:
         at_once, _ = share_threads(self._jobs, 2 * len(missing))
         stop = threading.Event()
-        with closing(map_in_order(lambda item: build(*item, stop), missing, at_once, stop)) as results:
+        with closing(map_in_order(lambda item: build(*item, stop, self.snapshot), missing, at_once, stop)) as results:
             for done, rows in enumerate(results, 1):
                 yield from rows
                 if self._progress:
@@ -439,18 +472,25 @@ class _Building:
         _sweep(self.folder)
 
 
+def _constants(source: Source) -> dict[str, str | None]:
+    return partitions_of(source.name).constants
+
+
 def _merged(columns: Iterable[IndexedColumn], changes: Iterable[IndexedColumn]) -> tuple[IndexedColumn, ...]:
     return tuple(({c.column: c for c in columns} | {c.column: c for c in changes}).values())
 
 
-def build(source: Source, columns: Sequence[IndexedColumn], stop: threading.Event) -> list[Built]:
+def build(
+    source: Source, columns: Sequence[IndexedColumn], stop: threading.Event, snapshot: Snapshot | None = None
+) -> list[Built]:
     """Return the rows of a data file; a column that it lacks, or that cannot be read, is a row without a filter."""
-    ((_, outcome),) = drive([(source, _survey(source, columns))])
+    ((_, outcome),) = drive([(source, _survey(source, columns, snapshot))])
     if isinstance(outcome, Exception) or not source.is_settled:
         return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
-    footer, stored = outcome
+    footer, leaves, stored = outcome
     rows = []
     for column in columns:
+        leaf = leaves[column.column]
         entry = Entry(
             source.relative,
             state_of(source),
@@ -458,11 +498,14 @@ def build(source: Source, columns: Sequence[IndexedColumn], stop: threading.Even
             hashlib.sha256(footer.raw).hexdigest(),
             footer.metadata.num_rows,
             tuple(_extent(group) for group in footer.metadata.row_groups),
-            schema_json(footer.leaves),
+            schema_json(footer.leaves, footer.field_ids),
             column.column,
+            None if leaf is None else leaf.index,
         )
         try:
-            blooms = _blooms(source, footer, column, stored.get(column.column), stop)
+            if leaf is None:
+                raise ColumnNotFoundError(column.column, [leaf.name for leaf in footer.leaves], where="the file")
+            blooms = _blooms(source, footer, leaf, column, stored.get(column.column), stop)
             rows.append(_with_filters(entry, column, blooms))
         except (ParquetBloomError, NotImplementedError) as error:
             if isinstance(error, ConcurrentChangeError):
@@ -473,29 +516,34 @@ def build(source: Source, columns: Sequence[IndexedColumn], stop: threading.Even
     return rows  # of the file as it was listed, which it will never be again if it was changed meanwhile
 
 
-def _survey(
-    source: Source, columns: Sequence[IndexedColumn]
-) -> Plan[tuple[Footer, dict[str, list[SplitBlockBloomFilter] | None]]]:
+_Survey = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
+"""A footer, and by columns' names: their leaves in the file, and the filters that the file has."""
+
+
+def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_Survey]:
     footer = yield from read_footer(source.size, guess=source.footer_guess)
+    leaves: dict[str, LeafColumn | None] = {}
     stored: dict[str, list[SplitBlockBloomFilter] | None] = {}
     for column in columns:
-        leaf = next((leaf for leaf in footer.leaves if leaf.name == column.column), None)
+        path = parse_path(column.column)
+        path = path if snapshot is None else snapshot.locate(footer, path)
+        leaf = leaves[column.column] = next((leaf for leaf in footer.leaves if leaf.path == path), None)
         if leaf is not None and usable(footer, leaf) is None:
             filters = yield from read_filters(footer, (leaf,))
             blooms = {f.row_group: f.bloom for f in filters if f.problem is None and f.bloom is not None}
             needed = [n for n, group in enumerate(footer.metadata.row_groups) if group.num_rows]
             stored[column.column] = [blooms[n] for n in needed] if set(needed) <= set(blooms) else None
-    return footer, stored
+    return footer, leaves, stored
 
 
 def _blooms(
     source: Source,
     footer: Footer,
+    leaf: LeafColumn,
     column: IndexedColumn,
     stored: list[SplitBlockBloomFilter] | None,
     stop: threading.Event,
 ) -> list[SplitBlockBloomFilter]:
-    leaf = find_leaf(footer.leaves, parse_path(column.column))
     if problem := usable(footer, leaf) or unsupported(leaf):
         raise UnsupportedError(problem)
     taken = _taken_over(stored, column) if stored is not None else None

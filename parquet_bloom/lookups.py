@@ -7,6 +7,7 @@ run of them, its filter is read once, and the run's hashes are checked in bulk.
 from __future__ import annotations
 
 import contextlib
+import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from parquet_bloom.keys import Keys, KeySet, key_set, read_keys, write_candidate
 from parquet_bloom.parallel import Progress
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, distrust, usable
 from parquet_bloom.sbbf import SplitBlockBloomFilter
-from parquet_bloom.schema import LeafColumn, find_leaf, parse_path
+from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, parse_path
 from parquet_bloom.storage import (
     DEFAULT_LIMITS,
     Limits,
@@ -34,7 +35,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, live_sources
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,9 +116,11 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     places: list[Sequence[Place]] = []
     hashes: set[int] = set()  # files of several types have several for a key; to ask for all of them is as right
     for source in sources:
-        file = search.index.find(source)
-        leaf = next((leaf for leaf in file.schema.leaves if leaf.path == search.path), None) if file else None
-        if file is None or leaf is None or leaf.index not in file.filters:
+        if (file := search.index.find(source)) is None:
+            continue
+        path = search.path if search.snapshot is None else search.snapshot.locate(file.schema, search.path)
+        leaf = next((leaf for leaf in file.schema.leaves if leaf.path == path), None)
+        if leaf is None or leaf.index not in file.filters:
             continue
         with contextlib.suppress(LiteralError):
             keys, _ = search.bound(leaf)
@@ -131,6 +134,33 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
 
 INDEX_KEYS = 64
 """For more keys the index is not asked: by chance nearly every file's filter has one of them."""
+
+
+def _by_table(sources: Sequence[Source], search: Search) -> set[Source]:
+    """Return the files that hold none of the keys by what their table records of the column."""
+    recorded = search.snapshot.recorded if search.snapshot else None
+    leaf = next((leaf for leaf in recorded.leaves if leaf.path == search.path), None) if recorded else None
+    if recorded is None or leaf is None or not _is_plain(leaf):
+        return set()
+    try:
+        keys, _ = search.bound(leaf)
+    except LiteralError:
+        return set()  # which files may understand
+    if keys.unprovable or keys.wide_owners:
+        return set()
+    bounds = zip(sources, recorded.bounds(leaf), strict=True)
+    return {source for source, known in bounds if known is not None and operator.eq(*_run(keys, known))}
+
+
+def _is_plain(leaf: LeafColumn) -> bool:
+    """Return whether files hold a table's column in a type that keys are the same in: integers, dates and texts."""
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    physical = leaf.physical_type
+    return logical in (None, "DATE", "STRING") and physical not in (
+        PhysicalType.BOOLEAN,
+        PhysicalType.FLOAT,
+        PhysicalType.DOUBLE,
+    )
 
 
 def _search_row_group(
@@ -257,7 +287,8 @@ def lookup(
     under `strict`.
 
     The directory of a Delta or Iceberg table stands for the live files of its snapshot, now or `as_of` a version or a
-    time. Of few keys an index beside the files (`index_create`) is asked first.
+    time. What its log or manifests record of integers, dates and texts comes first; then, of few keys, an index beside
+    the files (`index_create`).
 
     Raises `LiteralError` for keys that no file's column can be compared with, and `ColumnNotFoundError` for a column
     that no file has, before the stream begins.
@@ -269,9 +300,9 @@ def lookup(
     read = read_keys(keys, path[-1])
     cache = SHARED if cache is None else cache
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
-    index = None
-    if snapshot is None or not snapshot.renames:
-        index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    root = directory_of(paths, snapshot)
+    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
     schema = candidates_schema(read.shown.type)
     hits = _hits(
         sources,
@@ -316,9 +347,12 @@ def outcomes(
 ) -> Iterator[tuple[Source, list[Hit] | Exception]]:
     """Yield each file with its hits, or the error that it gave; one that turns out to have changed comes again."""
     judged: list[Source] = []
-    ruled_out = _by_index(sources, search, log)
+    ruled_out = _by_table(sources, search)
+    ruled_out |= _by_index([source for source in sources if source not in ruled_out], search, log)
     for source in ruled_out:
         yield source, []
+    if progress and ruled_out:
+        progress(len(ruled_out), len(sources))
     plans = ((source, _search_file(source, search)) for source in sources if source not in ruled_out)
     for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(ruled_out) + 1):
         if not isinstance(outcome, Exception):

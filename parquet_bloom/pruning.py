@@ -15,7 +15,8 @@ from __future__ import annotations
 import enum
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, count, islice
@@ -56,7 +57,7 @@ from parquet_bloom.predicate import (
 from parquet_bloom.probing import Answer, Question, ask
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, usable
 from parquet_bloom.results import Record, Table
-from parquet_bloom.schema import LeafColumn, PhysicalType, format_path
+from parquet_bloom.schema import LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.storage import (
     DEFAULT_LIMITS,
     Limits,
@@ -67,7 +68,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, live_sources
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -411,6 +412,26 @@ _INDEXED = (_Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index
 _NOT_INDEXED = (_Facts("the index does not have the column", _UNKNOWN),)
 
 
+class _RecordedFile(_IndexedFiles):
+    """One file as if it were one row group, of which only what its table's metadata records is known."""
+
+    def __init__(self, known: Mapping[int, Bounds | None], bound: _Bound) -> None:
+        self._known = known
+        self.open, self.answers = {}, {}
+        self._bound = bound
+
+    def judge(self) -> Verdict:
+        """Return the verdict on the file."""
+        return self._bound.judge(self, 0)
+
+    def facts(self, reader: BoundsReader) -> tuple[_Facts]:
+        known = self._known.get(reader.leaf.index)
+        return _NOT_RECORDED if known is None else (_Facts(None, known, no_filter="the table has no filters"),)
+
+
+_NOT_RECORDED = (_Facts("the table does not record the column", Bounds(1, None)),)
+
+
 def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
     """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
     last: tuple[str, Verdict, FileVerdict] | None = file.memo.get("verdict")
@@ -464,6 +485,18 @@ class Findings:
         for number, kinds in other.kinds.items():
             self.kinds.setdefault(number, set()).update(kinds)
         self.errors = other.errors | self.errors
+
+    def merge_recorded(self, other: Findings, columns: Sequence[str], *, case_sensitive: bool) -> None:
+        """Take in what a table's own `columns` made of the condition, of which not all are judged by their types."""
+        self.bound |= other.bound
+        names = set(columns) if case_sensitive else {name.casefold() for name in columns}
+        for number, error in other.errors.items():
+            if isinstance(error, ColumnNotFoundError):
+                (name, *_) = parse_path(error.name)
+                if (name if case_sensitive else name.casefold()) in names:
+                    self.bound.add(number)
+                    continue
+            self.errors.setdefault(number, error)
 
     def raise_unless_bound(self) -> None:
         """Raise the first error of a part of the condition that no file at all could make sense of."""
@@ -646,12 +679,17 @@ class RowGroupVerdict(Record):
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict(Record):
-    """The verdicts on one file's row groups; or none, and why it is `kept_whole`, if it could not be judged."""
+    """The verdicts on one file's row groups; or none, if it could not be judged, and why it is `kept_whole`.
+
+    Or none, if what its table records of it rules it out: why it is `left_out`, `by` statistics or a partition.
+    """
 
     path: str
     size: int
     row_groups: tuple[RowGroupVerdict, ...] = ()
     kept_whole: str | None = None
+    left_out: str | None = None
+    by: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -696,6 +734,7 @@ class Pruning(Table):
             files=len(self.all_files),
             files_kept=len(self.files),
             files_kept_whole=sum(file.kept_whole is not None for file in self.all_files),
+            files_left_out=sum(file.left_out is not None for file in self.all_files),
             row_groups=len(self.rows),
             row_groups_kept=len(self.row_groups),
             row_groups_by_statistics=sum(group.by != FILTER for group in skipped),
@@ -712,6 +751,8 @@ class Pruning(Table):
             lines.append(f"{file.path}: {'keep' if file.is_kept else 'skip'}")
             if file.kept_whole is not None:
                 lines.append(f"  kept whole: {file.kept_whole}")
+            if file.left_out is not None:
+                lines.append(f"  left out, by {file.by}: {file.left_out}")
             for group in file.row_groups:
                 proof = "keep" if group.is_kept else f"skip, by {group.by}"
                 lines.append(f"  row group {group.row_group}: {proof}: {group.reason}")
@@ -730,7 +771,7 @@ class Pruning(Table):
 
 @dataclass(frozen=True, slots=True)
 class Totals(Record):
-    """Sums over all files of a pruning; of files that were kept whole only the files are counted.
+    """Sums over all files of a pruning; of files that were kept whole, or left out, only the files are counted.
 
     What types and partitions ruled out counts as `row_groups_by_statistics`: it took no filter.
     """
@@ -738,6 +779,7 @@ class Totals(Record):
     files: int
     files_kept: int
     files_kept_whole: int
+    files_left_out: int
     row_groups: int
     row_groups_kept: int
     row_groups_by_statistics: int
@@ -830,8 +872,8 @@ def prune(
     file can make sense of.
 
     The directory of a Delta or Iceberg table stands for the live files of its snapshot, now or `as_of` a version or a
-    time, under the table's names and with its partition values. An index beside the files (`index_create`) is asked
-    first, and nothing is asked of the files that it rules out.
+    time, under the table's names and with its partition values. What its log or manifests record of the files' columns
+    comes first, then an index beside the files (`index_create`): nothing is asked of the files that they rule out.
 
     Footers stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
     `limits` are on what is read at once.
@@ -840,9 +882,9 @@ def prune(
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
     table = TableFiles(snapshot, sources) if snapshot else None
     cache = SHARED if cache is None else cache
-    index = None
-    if snapshot is None or not snapshot.renames:
-        index = index_of(paths, sources, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    root = directory_of(paths, snapshot)
+    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
     judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
     files, findings = judge.judge(sources, progress)
     if findings.disputed:  # known only now that every footer was seen
@@ -857,6 +899,7 @@ class TableFiles:
 
     def __init__(self, snapshot: Snapshot, sources: Sequence[Source]) -> None:
         self.snapshot = snapshot
+        self._numbers = {source: number for number, source in enumerate(sources)}
         self._partitions = {
             source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)
         }
@@ -875,6 +918,10 @@ class TableFiles:
     def partitions(self, source: Source) -> Partitions:
         """Return the constants of a file."""
         return self._partitions[source]
+
+    def number(self, source: Source) -> int:
+        """Return a file's number among those of the snapshot."""
+        return self._numbers[source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -902,7 +949,8 @@ class Judge:
         binder = _Binder(
             normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
         )
-        ruled_out = self._by_index(sources, binder)
+        ruled_out = self._by_table(sources, binder.findings, disputed)
+        self._by_index(sources, binder, ruled_out)
         others = [source for source, verdict in zip(sources, ruled_out, strict=True) if verdict is None]
         judged = []
         plans = ((source, self._judge_file(source, binder)) for source in others)
@@ -913,21 +961,55 @@ class Judge:
                 judged.append(outcome)
             if progress:
                 progress(len(sources) - len(others) + len(judged), len(sources))
+        if progress and not others:
+            progress(len(sources), len(sources))
         self._keep_changed(others, judged)
         rest = iter(judged)
         return [verdict or next(rest) for verdict in ruled_out], binder.findings
 
-    def _by_index(self, sources: list[Source], binder: _Binder) -> list[FileVerdict | None]:
-        """Return the verdicts on the files that the index rules out, whole; nothing is asked of them."""
+    def _by_table(
+        self, sources: list[Source], findings: Findings, disputed: frozenset[int]
+    ) -> list[FileVerdict | None]:
+        """Return the verdicts on the files that what their table records rules out, whole; nothing is asked of them."""
         ruled_out: list[FileVerdict | None] = [None] * len(sources)
-        if self.index is None:
+        if self.table is None or (recorded := self.table.snapshot.recorded) is None:
             return ruled_out
+        # A binder of its own: it judges columns by the table's types, and files must agree among themselves only.
+        binder = _Binder(
+            normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
+        )
+        names = Counter(recorded.names if self.case_sensitive else map(str.casefold, recorded.names))
+        leaves = [
+            leaf
+            for leaf in recorded.leaves
+            if names[leaf.path[0] if self.case_sensitive else leaf.path[0].casefold()] == 1
+        ]
+        likes: dict[Partitions, tuple[_Bound, list[tuple[int, Sequence[Bounds | None]]]]] = {}
+        for number, source in enumerate(sources):
+            partitions = self._partitions(source)
+            if partitions not in likes:
+                constants = partitions.constants
+                bound = binder.bind(tuple(leaf for leaf in leaves if leaf.path[0] not in constants), partitions)
+                likes[partitions] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in _provable(bound)]
+            bound, columns = likes[partitions]
+            at = self.table.number(source)
+            verdict = _RecordedFile({index: column[at] for index, column in columns}, bound).judge()
+            if verdict.rank is CANNOT:
+                reason = f"{verdict.reason} ({recorded.where})"
+                ruled_out[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
+        findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
+        return ruled_out
+
+    def _by_index(self, sources: list[Source], binder: _Binder, ruled_out: list[FileVerdict | None]) -> None:
+        """Fill in the verdicts on those other files that the index rules out, whole; nothing is asked of them."""
+        if self.index is None:
+            return
         likes: dict[tuple[IndexedSchema, Partitions], list[tuple[int, IndexedFile]]] = {}
         for number, source in enumerate(sources):
-            if (file := self.index.find(source)) is not None:
+            if ruled_out[number] is None and (file := self.index.find(source)) is not None:
                 likes.setdefault((file.schema, self._partitions(source)), []).append((number, file))
         judged = [
-            (_IndexedFiles(schema, binder.bind(schema.leaves, partitions)), files)
+            (_IndexedFiles(schema, binder.bind(self._leaves(schema), partitions)), files)
             for (schema, partitions), files in likes.items()
         ]
         questions = [
@@ -941,7 +1023,6 @@ class Judge:
             for (number, file), of_file in zip(files, of_files, strict=True):
                 if (verdict := like.verdict(of_file)).rank is CANNOT:
                     ruled_out[number] = _ruled_out(sources[number], file, verdict)
-        return ruled_out
 
     def _judge_file(self, source: Source, binder: _Binder) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
@@ -964,6 +1045,9 @@ class Judge:
             verdicts[row_group] = bound.judge(file, row_group)
         return _record(source, footer, verdicts)
 
+    def _leaves(self, schema: IndexedSchema) -> tuple[LeafColumn, ...]:
+        return schema.leaves if self.table is None else self.table.snapshot.leaves(schema)
+
     def _partitions(self, source: Source) -> Partitions:
         return partitions_of(source.name) if self.table is None else self.table.partitions(source)
 
@@ -978,6 +1062,25 @@ class Judge:
         if self.strict:
             raise error
         return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
+
+
+def _provable(bound: _Bound) -> Iterator[LeafColumn]:
+    """Yield the leaves of a condition that what a table records of them may be weighed by.
+
+    Where a literal equals nothing of the table's type, files may still hold it in another one, such as nanoseconds.
+    """
+    tests = list(_tests(bound))
+    unequal = {test.leaf for test in tests if isinstance(test, _ColumnTest) and not test.literals.may_equal}
+    yield from {test.leaf for test in tests} - unequal
+
+
+def _tests(bound: _Bound) -> Iterator[_ColumnTest | _NullTest]:
+    match bound:
+        case _Combined(parts):
+            for part in parts:
+                yield from _tests(part)
+        case _ColumnTest() | _NullTest():
+            yield bound
 
 
 _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)

@@ -38,7 +38,7 @@ from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, Repetiti
 from parquet_bloom.storage import Folder, Limits, PathLike, RequestLog, Source, StorageOptions, drive, run
 
 FOLDER = "_bloom_index"
-FORMAT = 1
+FORMAT = 2
 
 MOST_BYTES = 64 * 1024 * 1024
 """What one call reads of blocks; for more keys than that takes, the index says nothing."""
@@ -166,8 +166,9 @@ class Entry(Record):
     """What the index has of one data file and column.
 
     `path` is below the root; `version` tells the state of the file, see `state_of`;
-    `footer_hash` is the SHA-256 of its footer's bytes; `schema` its leaf columns as JSON. Where there is no filter,
-    `problem` says why. `header` is the Thrift header that the filters' bitsets would have in a Parquet file.
+    `footer_hash` is the SHA-256 of its footer's bytes; `schema` its leaf columns with their ids, as JSON; `leaf` the
+    number of the one that was the column when the row was made: a table may call it otherwise by now. Where there is no
+    filter, `problem` says why. `header` is the Thrift header that the filters' bitsets would have in a Parquet file.
     """
 
     path: str
@@ -178,6 +179,7 @@ class Entry(Record):
     row_groups: tuple[Extent, ...]
     schema: str
     column: str
+    leaf: int | None = None
     ndv: float | None = None
     fpp: float | None = None
     header: bytes | None = None
@@ -190,9 +192,12 @@ def state_of(source: Source) -> str:
     return source.version.partition("-")[2] if source.is_local else source.version  # without the device's number
 
 
-def schema_json(leaves: Sequence[LeafColumn]) -> str:
-    """Return leaf columns as text that `leaves_of` makes them of again."""
-    rows = [[leaf.path, leaf.physical_type, leaf.type_length, _logical(leaf), leaf.nodes] for leaf in leaves]
+def schema_json(leaves: Sequence[LeafColumn], field_ids: Sequence[int | None]) -> str:
+    """Return leaf columns and their ids as text that `columns_of` makes them of again."""
+    rows = [
+        [leaf.path, leaf.physical_type, leaf.type_length, _logical(leaf), leaf.nodes, field_id]
+        for leaf, field_id in zip(leaves, field_ids, strict=True)
+    ]
     return json.dumps(rows, separators=(",", ":"))
 
 
@@ -201,21 +206,21 @@ def _logical(leaf: LeafColumn) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=256)
-def leaves_of(schema: str) -> tuple[LeafColumn, ...]:
-    """Return the leaf columns that `schema_json` made text of."""
-    return interned(
-        tuple(
-            LeafColumn(
-                tuple(path),
-                index,
-                PhysicalType(physical),
-                length,
-                None if logical is None else LogicalType(**logical),
-                tuple(map(Repetition, nodes)),
-            )
-            for index, (path, physical, length, logical, nodes) in enumerate(json.loads(schema))
+def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, ...]]:
+    """Return the leaf columns and the ids that `schema_json` made text of."""
+    rows = json.loads(schema)
+    leaves = tuple(
+        LeafColumn(
+            tuple(path),
+            index,
+            PhysicalType(physical),
+            length,
+            None if logical is None else LogicalType(**logical),
+            tuple(map(Repetition, nodes)),
         )
+        for index, (path, physical, length, logical, nodes, _) in enumerate(rows)
     )
+    return interned(leaves), tuple(field_id for *_, field_id in rows)
 
 
 # ---- an index, opened --------------------------------------------------------------------
@@ -233,7 +238,9 @@ class IndexedSchema:
     """What data files share that the same can be said of: their leaf columns, and which of these have filters."""
 
     leaves: tuple[LeafColumn, ...]
-    indexed: frozenset[int]
+    field_ids: tuple[int | None, ...]
+    indexed: frozenset[int] = frozenset()
+    memo: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -247,14 +254,12 @@ class IndexedFile:
     size: int
     schema: IndexedSchema
     row_groups: tuple[tuple[int, int, int], ...]
+    columns: frozenset[str] = (
+        frozenset()
+    )  # that the index speaks of, with a filter or with the reason why there is none
     filters: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # by the leaf's index
     problems: dict[str, str] = field(default_factory=dict)  # by column
     memo: dict[Any, Any] = field(default_factory=dict)
-
-    @property
-    def columns(self) -> set[str]:
-        """The columns that the index speaks of, with a filter or with the reason why there is none."""
-        return {self.schema.leaves[number].name for number in self.filters} | set(self.problems)
 
 
 class BloomIndex:
@@ -295,34 +300,31 @@ class BloomIndex:
                 raise CorruptFileError(f"{blocks.name} is damaged")
         self._sources |= sources
         columns = {column.column for column in self.version.columns}
+        shared: dict[frozenset[str], frozenset[str]] = {}
         names = [blocks.name for blocks in segment.blocks]
-        numbers: dict[tuple[int, str], int] = {}
         for row in _rows(data, _READ):
-            path, version, size, groups, schema, column, slots, problem = row
+            path, version, size, groups, schema, column, leaf, slots, problem = row
             if column not in columns:
                 continue
             known = self._files.get(path)
             if known is None or known.version != version:  # of another state of the file, nothing counts
-                leaves = IndexedSchema(leaves_of(schema), frozenset())
-                known = self._files[path] = IndexedFile(version, size, leaves, groups)
-            key = id(known.schema.leaves), column
-            if key not in numbers:
-                numbers[key] = next((leaf.index for leaf in known.schema.leaves if leaf.name == column), -1)
-            index = numbers[key]
-            known.filters.pop(index, None)
+                known = self._files[path] = IndexedFile(version, size, IndexedSchema(*columns_of(schema)), groups)
+            known.columns = shared.setdefault(known.columns | {column}, known.columns | {column})
+            known.filters.pop(leaf, None)
             known.problems.pop(column, None)
-            if problem is None and index >= 0:
-                known.filters[index] = tuple(Place(names[blocks], slot) for blocks, slot in slots)
+            if problem is None and leaf is not None:
+                known.filters[leaf] = tuple(Place(names[blocks], slot) for blocks, slot in slots)
             else:
                 known.problems[column] = problem or "the file lacks it"
         self.num_bytes += _BYTES_OF_A_ROW * segment.num_rows
 
     def _share_schemas(self) -> None:
-        shared: dict[tuple[int, frozenset[int]], IndexedSchema] = {}
+        shared: dict[tuple[int, tuple[int | None, ...], frozenset[int]], IndexedSchema] = {}
         for file in self._files.values():
-            key = id(file.schema.leaves), frozenset(file.filters)
+            leaves, field_ids = file.schema.leaves, file.schema.field_ids
+            key = id(leaves), field_ids, frozenset(file.filters)
             if key not in shared:
-                shared[key] = IndexedSchema(file.schema.leaves, key[1])
+                shared[key] = IndexedSchema(leaves, field_ids, key[2])
             file.schema = shared[key]
 
     def find(self, source: Source) -> IndexedFile | None:
@@ -501,7 +503,7 @@ def checked_entries(folder: Folder, segment: Segment, *, log: RequestLog | None 
     return data
 
 
-_READ = ("path", "version", "size", "row_groups", "schema", "column", "slots", "problem")
+_READ = ("path", "version", "size", "row_groups", "schema", "column", "leaf", "slots", "problem")
 """The columns of the entries that pruning needs."""
 
 

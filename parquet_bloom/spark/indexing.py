@@ -14,6 +14,7 @@ from parquet_bloom.parallel import Progress
 from parquet_bloom.results import arrow_schema, from_row, to_row
 from parquet_bloom.spark.tasks import run
 from parquet_bloom.storage import Source, StorageOptions
+from parquet_bloom.tables import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def index_create(
         num_items=num_items,
         max_expected_fpp=max_expected_fpp,
         storage_options=storage_options,
-        elsewhere=partial(_segments, spark, root, storage_options, progress),
+        elsewhere=partial(_segments, spark, storage_options, progress),
     )
 
 
@@ -46,22 +47,23 @@ def index_refresh(
     spark: SparkSession, root: str, *, storage_options: StorageOptions = None, progress: Progress | None = None
 ) -> IndexState:
     """Do what `parquet_bloom.index_refresh` does, with the files read by tasks."""
-    elsewhere = partial(_segments, spark, root, storage_options, progress)
+    elsewhere = partial(_segments, spark, storage_options, progress)
     return indexing.index_refresh(root, storage_options=storage_options, elsewhere=elsewhere)
 
 
 def _segments(
     spark: SparkSession,
-    root: str,
     storage_options: StorageOptions,
     progress: Progress | None,
+    root: str,
+    snapshot: Snapshot | None,
     missing: list[tuple[Source, list[IndexedColumn]]],
 ) -> Iterator[Segment]:
     by_columns: dict[tuple[IndexedColumn, ...], list[Source]] = {}
     for source, columns in missing:
         by_columns.setdefault(tuple(columns), []).append(source)
     for of_these, sources in by_columns.items():
-        work = _Write(str(root), of_these, storage_options)
+        work = _Write(root, of_these, snapshot, storage_options)
         what = "parquet_bloom: indexing"
         found = run(spark, sources, work, arrow_schema(Segment), description=what, progress=progress)
         rows = found.collect()
@@ -75,8 +77,12 @@ class _Write:
 
     root: str
     columns: tuple[IndexedColumn, ...]
+    snapshot: Snapshot | None
     storage_options: StorageOptions
 
     def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
-        for segment in write_segments(self.root, paths, self.columns, storage_options=self.storage_options):
+        segments = write_segments(
+            self.root, paths, self.columns, snapshot=self.snapshot, storage_options=self.storage_options
+        )
+        for segment in segments:
             yield to_row(segment)

@@ -29,6 +29,8 @@ __all__ = [
     "Snapshot",
     "Swap",
     "UnknownOutcomeError",
+    "directory_of",
+    "fsspec_options",
     "live_sources",
     "open_table",
     "snapshot_of",
@@ -77,16 +79,29 @@ def live_sources(
     return find(listed, filesystem=filesystem, storage_options=storage_options), None
 
 
+def directory_of(paths: Any, snapshot: Snapshot | None) -> Any:
+    """Return what names the directory of a snapshot's table, as `paths` do unless they name its metadata file."""
+    is_metadata = isinstance(paths, str | os.PathLike) and os.fspath(paths).endswith(iceberg.METADATA)
+    return snapshot.root if snapshot is not None and is_metadata else paths
+
+
 def _may_be_table(path: str) -> bool:
     return not path.endswith(".parquet") and not any(char in path for char in "*?[")
 
 
-def open_table(table: Any, *, kind: str | None = None, storage_options: StorageOptions = None) -> OpenTable:
+def open_table(
+    table: Any, *, kind: str | None = None, catalog: str | None = None, storage_options: StorageOptions = None
+) -> OpenTable:
     """Return a table for committing to, at its newest snapshot.
 
-    An object of deltalake or pyiceberg is used as it is, and left at the newest snapshot. Raises `FileNotFoundError`
+    An object of deltalake or pyiceberg is used as it is, and left at the newest snapshot. With `catalog`, the name of
+    one in pyiceberg's configuration, `table` is what an Iceberg table is called in it. Raises `FileNotFoundError`
     where `table` is not the root of a Delta or Iceberg table, `UnsupportedError` where no commit to it would be right.
     """
+    if catalog is not None:
+        if kind not in (None, "iceberg"):
+            raise UnsupportedError(f"{kind} tables have no catalog here; Iceberg's have")
+        table = iceberg.from_catalog(catalog, table, storage_options)
     found = _kind_of(table, kind, storage_options)
     if found is None:
         raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")

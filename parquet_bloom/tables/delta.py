@@ -12,17 +12,22 @@ import contextlib
 import io
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.footer import Plan
+from parquet_bloom.ordering import Key
 from parquet_bloom.ranges import ByteRange
-from parquet_bloom.schema import format_path
+from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage import StorageOptions, drive, find, is_local, resolve
+from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     LiveFile,
@@ -35,6 +40,9 @@ from parquet_bloom.tables.snapshots import (
     fsspec_options,
     moment,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class OpenDelta:
@@ -84,12 +92,11 @@ class OpenDelta:
         files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
         if with_deletes and not any(file.has_deletes for file in files):
             raise UnsupportedError(f"the deletion vectors of {self._root} belong to files that are not found in it")
+        names = dict(_physical_names(schema["fields"])) if is_mapped else {}
+        is_widened = any(feature.startswith("typeWidening") for feature in self._table.protocol().reader_features or ())
+        recorded = None if is_widened else _recorded(schema["fields"], names, adds, files)
         return Snapshot(
-            self.kind,
-            self._root,
-            self._table.version(),
-            tuple(files),
-            physical_names=dict(_physical_names(schema["fields"])) if is_mapped else {},
+            self.kind, self._root, self._table.version(), tuple(files), physical_names=names, recorded=recorded
         )
 
     def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
@@ -351,6 +358,123 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return str(value)
+
+
+# ---- statistics ----------------------------------------------------------------------------
+
+_TYPES = {
+    "byte": (PhysicalType.INT32, None),
+    "short": (PhysicalType.INT32, None),
+    "integer": (PhysicalType.INT32, None),
+    "long": (PhysicalType.INT64, None),
+    "date": (PhysicalType.INT32, LogicalType("DATE")),
+    "boolean": (PhysicalType.BOOLEAN, None),
+    "string": (PhysicalType.BYTE_ARRAY, LogicalType("STRING")),
+    "timestamp": (PhysicalType.INT64, timestamp(is_utc=True)),
+    "timestamp_ntz": (PhysicalType.INT64, timestamp(is_utc=False)),
+    "float": (PhysicalType.FLOAT, None),
+    "double": (PhysicalType.DOUBLE, None),
+}
+_SPECIAL = ("__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING")
+"""In a field's metadata: its texts are compared by other rules than their bytes."""
+
+TEXT_BYTES = 32
+"""Writers cut texts after 32 characters."""
+
+_MILLISECOND = 1000
+
+_DECIMAL_DIGITS = 15
+"""A decimal of more may have been rounded on its way through a float; of fewer, by no whole unit."""
+
+
+def _recorded(
+    fields: Sequence[dict[str, Any]], names: dict[str, str], adds: pa.Table, files: Sequence[LiveFile]
+) -> Recorded:
+    """Return what the log has of a table's columns, but for those of partitions."""
+    partitions = {name for file in files for name in file.partition}
+    leaves, columns = [], {}
+    for number, each in enumerate(fields):
+        kind, name = each["type"], each["name"]
+        found = _TYPES.get(kind) if isinstance(kind, str) else None
+        if isinstance(kind, str) and (match := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind)):
+            precision, scale = map(int, match.groups())
+            decimal = LogicalType("DECIMAL", precision=precision, scale=scale)
+            found = PhysicalType.FIXED_LEN_BYTE_ARRAY, decimal
+        if found is None or name in partitions or any(mark in each["metadata"] for mark in _SPECIAL):
+            continue
+        physical = parse_path(names[format_path((name,))])[0] if names else name
+        if physical != name and any(other["name"] == physical for other in fields):
+            continue  # some writers call statistics by the table's names: whose they are is not known
+        leaves.append(leaf_of(name, number, *found))
+        columns[number] = physical
+    rows = [file.num_rows for file in files]
+
+    def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
+        nulls, lows, highs = (
+            _recorded_column(adds, part, columns[leaf.index]) for part in ("null_count", "min", "max")
+        )
+        pairs = [_pair(leaf, low, high) for low, high in zip(lows, highs, strict=True)]
+        is_exact = leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64) and not _is_timestamp(leaf)
+        return [
+            bounds_of(num_rows, null_count, *pair, is_exact=is_exact)
+            for num_rows, null_count, pair in zip(rows, nulls, pairs, strict=True)
+        ]
+
+    return Recorded("in the table's log", tuple(each["name"] for each in fields), tuple(leaves), read)
+
+
+def _recorded_column(adds: pa.Table, part: str, name: str) -> list[Any]:
+    """Return one statistic of a column, by file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if part in adds.column_names:
+        column = adds.column(part)
+        if pa.types.is_struct(column.type) and (index := column.type.get_field_index(name)) >= 0:
+            values: list[Any] = pc.struct_field(column, [index]).to_pylist()
+            return values
+    return [None] * adds.num_rows
+
+
+def _pair(leaf: LeafColumn, low: Any, high: Any) -> tuple[Key | None, Key | None]:
+    """Return a least and a greatest value as keys of the column; None for both where they are not certain."""
+    if low is None or high is None or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+        return None, None
+    if leaf.physical_type is PhysicalType.BYTE_ARRAY:
+        is_text = isinstance(low, str) and isinstance(high, str)
+        return text_bounds(low.encode(), high.encode(), TEXT_BYTES) if is_text else (None, None)
+    if leaf.logical_type is not None and leaf.logical_type.precision > _DECIMAL_DIGITS:
+        return None, None
+    first, last = _key(leaf, low), _key(leaf, high)
+    if first is None or last is None:
+        return None, None
+    # Times are cut to milliseconds, and decimals are written as floats.
+    slack = _MILLISECOND if _is_timestamp(leaf) else 1 if isinstance(low, Decimal) else 0
+    return first - slack, last + slack
+
+
+def _key(leaf: LeafColumn, value: Any) -> int | None:
+    logical = leaf.logical_type
+    match value:
+        case bool():
+            return int(value) if leaf.physical_type is PhysicalType.BOOLEAN else None
+        case int():
+            return value if logical is None and leaf.physical_type is not PhysicalType.BOOLEAN else None
+        case datetime():
+            is_utc = logical is not None and logical.is_adjusted_to_utc
+            if not _is_timestamp(leaf) or is_utc != (value.tzinfo is not None):
+                return None
+            return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+        case date():
+            return (value - date(1970, 1, 1)).days if logical is not None and logical.name == "DATE" else None
+        case Decimal():
+            is_decimal = logical is not None and logical.name == "DECIMAL"
+            return int(value.scaleb(logical.scale)) if is_decimal and logical is not None else None
+    return None
+
+
+def _is_timestamp(leaf: LeafColumn) -> bool:
+    return leaf.logical_type is not None and leaf.logical_type.name == "TIMESTAMP"
 
 
 _PHYSICAL = "delta.columnMapping.physicalName"

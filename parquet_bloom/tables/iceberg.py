@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
+from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
-from parquet_bloom.schema import format_path
+from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path
 from parquet_bloom.storage import StorageOptions, is_local, names_in, resolve
+from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
 from parquet_bloom.tables.snapshots import (
     LiveFile,
     Snapshot,
@@ -72,20 +75,27 @@ class OpenIceberg:
     # ---- reading -------------------------------------------------------------------------
 
     def _read(self, at: Any) -> Snapshot:
-        files, self._entries = [], {}
-        for entry, has_deletes in self._live(at):
-            self._entries[entry.file_path] = entry
-            files.append(self._live_file(entry, has_deletes))
         schemas = self._table.schemas()
         # Readers take the snapshot's own schema for an earlier one, and for the current one the table's.
         is_earlier = at is not None and at != self._current()
         schema = schemas[at.schema_id] if is_earlier and at.schema_id in schemas else self._table.schema()
+        files, entries = [], []
+        for entry, has_deletes in self._live(at):
+            entries.append(entry)
+            files.append(self._live_file(entry, schema, has_deletes))
+        self._entries = {entry.file_path: entry for entry in entries}
+        mapping = self._table.name_mapping()
+        mapped = {name: each.field_id for each in mapping.root for name in each.names} if mapping else None
+        # What was recorded of a file without ids went by the mapping of that time.
+        doubtful = _renamed(schemas.values()) if mapping else set()
         return Snapshot(
             self.kind,
             _fsspec_path(self._table.location()),
             at.snapshot_id if at is not None else None,
             tuple(files),
             field_ids=dict(_field_ids(schema.fields)),
+            mapped_names=mapped,
+            recorded=_recorded([each for each in schema.fields if each.field_id not in doubtful], entries, schema),
         )
 
     def _live(self, at: Any) -> Iterator[tuple[Any, bool]]:
@@ -113,7 +123,7 @@ class OpenIceberg:
         except (ValueError, NotImplementedError):
             return None
 
-    def _live_file(self, file: Any, has_deletes: bool) -> LiveFile:
+    def _live_file(self, file: Any, schema: Any, has_deletes: bool) -> LiveFile:
         if file.file_format.name != "PARQUET":
             raise UnsupportedError(f"{file.file_path} is {file.file_format.name}; tables with such files are not read")
         return LiveFile(
@@ -121,14 +131,13 @@ class OpenIceberg:
             file.file_path,
             file.file_size_in_bytes,
             file.record_count,
-            dict(self._partition(file)),
+            dict(self._partition(file, schema)),
             has_deletes,
         )
 
-    def _partition(self, file: Any) -> Iterator[tuple[str, str | None]]:
+    def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:
         from pyiceberg.transforms import IdentityTransform
 
-        schema = self._table.schema()
         for position, field in enumerate(self._table.specs()[file.spec_id].fields):
             name = schema.find_column_name(field.source_id)
             if name is not None and isinstance(field.transform, IdentityTransform):
@@ -271,7 +280,91 @@ def _leaf_ids(kind: Any, field_id: int, path: tuple[str, ...]) -> Iterator[tuple
         yield format_path(path), field_id
 
 
+# ---- statistics ----------------------------------------------------------------------------
+
+_TYPES = {
+    "boolean": (PhysicalType.BOOLEAN, None),
+    "int": (PhysicalType.INT32, None),
+    "long": (PhysicalType.INT64, None),
+    "date": (PhysicalType.INT32, LogicalType("DATE")),
+    "timestamp": (PhysicalType.INT64, timestamp(is_utc=False)),
+    "timestamptz": (PhysicalType.INT64, timestamp(is_utc=True)),
+    "string": (PhysicalType.BYTE_ARRAY, LogicalType("STRING")),
+    "float": (PhysicalType.FLOAT, None),
+    "double": (PhysicalType.DOUBLE, None),
+}
+
+_WIDTHS = {"boolean": (1,), "int": (4,), "long": (4, 8), "date": (4,), "timestamp": (8,), "timestamptz": (8,)}
+"""The bytes of a bound (a long may have been an int when it was written)."""
+
+TEXT_BYTES = 16
+"""Writers cut texts after 16 characters."""
+
+
+def _renamed(schemas: Iterable[Any]) -> set[int]:
+    """Return the ids of top-level columns that have not always had one name, and that name alone."""
+    pairs = {(each.field_id, each.name) for schema in schemas for each in schema.fields}
+    ids, names = Counter(field_id for field_id, _ in pairs), Counter(name for _, name in pairs)
+    return {field_id for field_id, name in pairs if ids[field_id] > 1 or names[name] > 1}
+
+
+def _recorded(fields: Sequence[Any], entries: Sequence[Any], schema: Any) -> Recorded:
+    """Return what manifests have of some columns of a table."""
+    leaves, columns = [], {}
+    for number, each in enumerate(fields):
+        kind = str(each.field_type)
+        found = _TYPES.get(kind)
+        if match := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind):
+            precision, scale = map(int, match.groups())
+            found = PhysicalType.FIXED_LEN_BYTE_ARRAY, LogicalType("DECIMAL", precision=precision, scale=scale)
+        if found is not None:
+            leaves.append(leaf_of(each.name, number, *found))
+            columns[number] = each.field_id, kind
+
+    def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
+        field_id, kind = columns[leaf.index]
+        return [_bounds(entry, field_id, kind) for entry in entries]
+
+    return Recorded("in the table's manifests", tuple(each.name for each in schema.fields), tuple(leaves), read)
+
+
+def _bounds(entry: Any, field_id: int, kind: str) -> Bounds | None:
+    num_rows, nulls = entry.record_count, (entry.null_value_counts or {}).get(field_id)
+    if (entry.value_counts or {}).get(field_id, num_rows) != num_rows:
+        return None
+    low, high = (bounds.get(field_id) if bounds else None for bounds in (entry.lower_bounds, entry.upper_bounds))
+    if low is None or high is None or kind in ("float", "double"):
+        return bounds_of(num_rows, nulls, None, None)
+    if kind == "string":
+        return bounds_of(num_rows, nulls, *text_bounds(low, high, TEXT_BYTES))
+    is_decimal = kind.startswith("decimal")
+    if any(len(bound) not in (range(1, 17) if is_decimal else _WIDTHS[kind]) for bound in (low, high)):
+        return None
+    order: Literal["big", "little"] = "big" if is_decimal else "little"
+    keys = (int.from_bytes(bound, order, signed=True) for bound in (low, high))
+    return bounds_of(num_rows, nulls, *keys, is_exact=True)
+
+
 # ---- metadata ------------------------------------------------------------------------------
+
+
+def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
+    """Return a table, `namespace.table`, of a catalog that pyiceberg's configuration or environment knows by name.
+
+    Raises `FileNotFoundError` where the catalog has no such table, `UnsupportedError` where it cannot be asked.
+    """
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    try:
+        return load_catalog(name, **iceberg_options(storage_options)).load_table(table)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise FileNotFoundError(f"the catalog {name} has no table {table}: {error}") from None
+    except Exception as error:
+        raise UnsupportedError(f"pyiceberg cannot load {table} from the catalog {name}: {error}") from error
 
 
 def _static(path: str, storage_options: StorageOptions) -> Any:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
-from parquet_bloom.footer import Footer, interned
+from parquet_bloom.footer import interned
 from parquet_bloom.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.tables.recorded import Recorded
 
 
 class FailedCommitError(ParquetBloomError, OSError):
@@ -38,13 +39,30 @@ class LiveFile:
     has_deletes: bool = False
 
 
+class Columns(Protocol):
+    """The leaf columns of a file: a footer, or what else knows them. `memo` keeps what is derived from them."""
+
+    @property
+    def leaves(self) -> tuple[LeafColumn, ...]:
+        """The leaf columns, under their names in the file."""
+
+    @property
+    def field_ids(self) -> tuple[int | None, ...]:
+        """The id that the file's schema gives each leaf, if it does."""
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """A place to keep things in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The live files of a table, at a Delta version or an Iceberg snapshot id (None: it has none yet).
 
     Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
-    columns has it). `locate` does both.
+    columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
+    table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
     """
 
     kind: str
@@ -53,6 +71,8 @@ class Snapshot:
     files: tuple[LiveFile, ...]
     physical_names: dict[str, str] = field(default_factory=dict)
     field_ids: dict[str, int] = field(default_factory=dict)
+    mapped_names: dict[str, int] | None = None
+    recorded: Recorded | None = field(default=None, repr=False, compare=False)
 
     @property
     def num_rows(self) -> int | None:
@@ -79,31 +99,43 @@ class Snapshot:
                 raise CorruptFileError(
                     f"has {source.size:,} bytes, and the table records {file.size:,}", path=source.name
                 )
-        root = found[0].fs._strip_protocol(self.root).rstrip("/")
-        return [replace(source, relative=source.path.removeprefix(root).lstrip("/")) for source in found]
+        return [self.below_root(source) for source in found]
 
-    def leaves(self, footer: Footer) -> tuple[LeafColumn, ...]:
+    def below_root(self, source: Source) -> Source:
+        """Return a file with its path below the table's directory; the whole path if it lies elsewhere."""
+        root = source.fs._strip_protocol(self.root).rstrip("/") + "/"
+        path = source.path
+        return replace(source, relative=path.removeprefix(root) if path.startswith(root) else f"/{path.lstrip('/')}")
+
+    def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
         if not self.renames:
-            return footer.leaves
-        key = "leaves", *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
-        if key not in footer.memo:
-            names = {self.locate(footer, parse_path(name)): name for name in {**self.physical_names, **self.field_ids}}
-            footer.memo[key] = interned(tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in footer.leaves))
-        found: tuple[LeafColumn, ...] = footer.memo[key]
+            return columns.leaves
+        mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
+        key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
+        if key not in columns.memo:
+            names = {self.locate(columns, parse_path(name)): name for name in {**self.physical_names, **self.field_ids}}
+            renamed = tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in columns.leaves)
+            columns.memo[key] = interned(renamed)
+        found: tuple[LeafColumn, ...] = columns.memo[key]
         return found
 
-    def locate(self, footer: Footer, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the path, in the file of this footer, of a column that the table calls `path`."""
+    def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the path, in the file that has these, of a column that the table calls `path`."""
         for end in range(len(path), 0, -1):
             if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
                 return (*parse_path(physical), *path[end:])
         if (field_id := self.field_ids.get(format_path(path))) is not None:
-            ids = _leaf_field_ids(footer)
+            ids = columns.field_ids
             if field_id in ids:
-                return footer.leaves[ids.index(field_id)].path
+                return columns.leaves[ids.index(field_id)].path
+            absent = (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
             if any(found is not None for found in ids):
-                return (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
+                return absent
+            if self.mapped_names is not None and len(path) == 1:
+                names = [name for name, mapped in self.mapped_names.items() if mapped == field_id]
+                found = [leaf.path for leaf in columns.leaves if leaf.path in {(name,) for name in names}]
+                return found[0] if len(found) == 1 else absent
         return path
 
 
@@ -112,10 +144,6 @@ def _renamed(path: tuple[str, ...], names: dict[tuple[str, ...], str]) -> tuple[
         if (name := names.get(path[:end])) is not None:
             return (*parse_path(name), *path[end:])
     return ("", *path)
-
-
-def _leaf_field_ids(footer: Footer) -> list[int | None]:
-    return [element.field_id for element in footer.metadata.schema[1:] if not element.num_children]
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,10 @@ def spark_calls(monkeypatch, tmp_path):
         ),
         ("add a -c x --table", "add_to_table('a', ['x'])"),
         ("add a -c x --table delta -n --jobs 2", "add_to_table('a', ['x'], kind='delta', dry_run=True, jobs=2)"),
+        (
+            "add n.t -c x --table iceberg --catalog prod",
+            "add_to_table('n.t', ['x'], kind='iceberg', catalog='prod')",
+        ),
         ("prune a -w x=1 --as-of 3", "prune(['a'], 'x=1', as_of='3')"),
         ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', 'k', as_of='2026-01-31')"),
         ("sql 'DROP BLOOMFILTER INDEX ON a'", "execute('DROP BLOOMFILTER INDEX ON a')"),
@@ -221,7 +225,7 @@ def test_every_keyword_has_an_option(verb):
     keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
     how_to_print = {"as_json", "storage", "each", "explain", "files_only"} | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
-    where_to_run |= {"table"} if verb == "add" else set()  # is `add_to_table`
+    where_to_run |= {"table", "catalog"} if verb == "add" else set()  # is `add_to_table`
     options = {p.name for p in main.commands[verb].params} - how_to_print
     assert keywords == options - where_to_run
     assert where_to_run <= options

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from files import snapshot, statuses, table
 
 from parquet_bloom import inspect
 from parquet_bloom.commits import add_to_table
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.tables import snapshot_of
 
 QUESTIONS = [
@@ -218,3 +222,29 @@ def test_an_empty_table_needs_nothing(tmp_path: Path, catalog: Any) -> None:
     delta = DeltaTable.create(str(tmp_path / "delta"), table().schema)
     assert add_to_table(delta, "id").rows == ()
     assert add_to_table(lakes.iceberg(catalog, files=0), "id").rows == ()
+
+
+def test_a_table_of_a_catalog_by_its_names(catalog: Any, tmp_path: Path) -> None:
+    made = lakes.iceberg(catalog)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".pyiceberg.yaml").write_text(f"catalog:\n  tests:\n    type: sql\n    uri: {catalog.properties['uri']}\n")
+    asked = [sys.executable, "-m", "parquet_bloom", "add", "-c", "name", "--table", "iceberg", "--catalog"]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYICEBERG_HOME": str(home)}  # which pyiceberg looks at when it is imported
+        return subprocess.run([*asked, *arguments], capture_output=True, text=True, env=environment)
+
+    ran = run("tests", "n.t")
+    assert ran.returncode == 0, ran.stderr
+    assert len(made.refresh().history()) == 4
+    assert set(statuses(add_to_table(made, "name"))) == {"unchanged"}
+    for arguments, message in (
+        (("tests", "n.other"), "the catalog tests has no table n.other"),
+        (("tests", "other.t"), "the catalog tests has no table other.t"),
+        (("nothing", "n.t"), "pyiceberg cannot load n.t from the catalog nothing"),
+    ):
+        ran = run(*arguments)
+        assert (ran.returncode, message in ran.stderr) == (2, True), ran.stderr
+    with pytest.raises(UnsupportedError, match="delta tables have no catalog here"):
+        add_to_table("n.t", "name", kind="delta", catalog="tests")

@@ -238,12 +238,12 @@ def test_where_all_versions_are_damaged_there_is_no_index(lake: Path) -> None:
 def test_a_newer_format_is_left_alone(lake: Path) -> None:
     index_create(lake, "id")
     (path,) = (lake / "_bloom_index").glob("*.json")
-    version = json.loads(path.read_text("utf-8"))["version"] | {"format": 2, "more": [1]}
+    version = json.loads(path.read_text("utf-8"))["version"] | {"format": 3, "more": [1]}
     crc = zlib.crc32(json.dumps(version, sort_keys=True).encode())
     path.write_text(json.dumps({"crc": crc, "version": version}))
     assert check(lake) == 0
     for verb in (index_refresh, index_show, index_drop, lambda root: index_create(root, "name")):
-        with pytest.raises(UnsupportedError, match="format 2, which needs a newer parquet-bloom"):
+        with pytest.raises(UnsupportedError, match="format 3, which needs a newer parquet-bloom"):
             verb(lake)
     assert [p.name for p in (lake / "_bloom_index").glob("*.json")] == [path.name]
 

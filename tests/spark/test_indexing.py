@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from engines import needs_java, spark
 
 import parquet_bloom
@@ -39,6 +40,25 @@ def test_an_index_built_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     frame = bloom.read(session, root, "id = '11-3' AND p = 2")
     assert ([row.n for row in frame.collect()], len(frame.inputFiles())) == ([11], 1)
     assert bloom.read(session, root, "id = 'nowhere'").count() == 0
+
+
+def test_the_index_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.indexing.SETTLING_SECONDS", 2.1)
+    session, root = spark(), str(tmp_path / "t")
+    for number in range(6):
+        rows = pa.table({"id": [f"{row}-{number}" for row in range(20)]})
+        mode = {"configuration": {"delta.columnMapping.mode": "name"}} if number == 0 else {}
+        write_deltalake(root, rows, mode="overwrite" if number == 1 else "append", **mode)
+    state = bloom.index_create(session, root, "id", fpp=0.0001)
+    assert (state.built, state.rows[0].files) == (5, 5)
+    assert parquet_bloom.index_refresh(root).built == 0
+    assert parquet_bloom.prune(root, "id = '3-4'").totals.files_kept == 1
+    # Spark reads a table's folder as the plain files that are there, under their own names.
+    options = {"recursiveFileLookup": "true"}
+    (name,) = session.read.options(**options).parquet(root).columns
+    frame = bloom.read(session, root, f"`{name}` = '3-4'", options=options)
+    assert [row[0] for row in frame.collect()] == ["3-4"]
+    assert len(frame.inputFiles()) == 2  # with the dead one, of which the index says nothing
 
 
 def reads(root: str) -> list[str]:
