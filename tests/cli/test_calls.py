@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import parquet_bloom
 import parquet_bloom.spark
-import parquet_bloom.spark.session
+import parquet_bloom.spark.console
 from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
@@ -82,7 +82,7 @@ def spark_calls(monkeypatch, tmp_path):
         masters.append(master)
         return contextlib.nullcontext(session)
 
-    monkeypatch.setattr(parquet_bloom.spark.session, "running", running)
+    monkeypatch.setattr(parquet_bloom.spark.console, "running", running)
     return session, masters, recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
 
 
