@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parquet_bloom import spark
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lookups import Lookup
 from parquet_bloom.parallel import Progress
 from parquet_bloom.predicate import to_predicate
@@ -35,14 +37,31 @@ def call(
     progress: Progress | None = None,
     **options: Any,
 ) -> Any:
-    """Return what the local verb would, made by the one of `parquet_bloom.spark`, in the session of `running`."""
+    """Return what the local verb would, made by the one of `parquet_bloom.spark`, in the session of `running`.
+
+    What Spark itself refuses is a `ParquetBloomError` of one sentence.
+    """
     sources = find(paths, storage_options=storage_options)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
-        frame = getattr(spark, verb)(
-            session, paths, *arguments, storage_options=storage_options, progress=progress, **options
-        )
-        return _RESULTS[verb](_InOrder(frame, sources), *arguments)
+    try:
+        with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
+            frame = getattr(spark, verb)(
+                session, paths, *arguments, storage_options=storage_options, progress=progress, **options
+            )
+            return _RESULTS[verb](_InOrder(frame, sources), *arguments)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+            raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
+        raise
+
+
+def _sentence(text: str) -> str:
+    """Return the line of Spark's many that says what is wrong: that of Python, of Java, or the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    of_python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    of_java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    said = (of_python[-1:] if "Traceback" in text else []) or of_java or lines or ["nothing"]
+    return said[0]
 
 
 class _InOrder:

@@ -207,6 +207,34 @@ def test_on_spark_the_time_zone_is_the_session_s(spark_calls, line):
     assert session.seen == [("spark.sql.session.timeZone", "Asia/Tokyo"), ("spark.sql.session.timeZone", None)]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[NOT_FOUND] No such thing. SQLSTATE: 42K03\n\nJVM stacktrace:\nx.Y\n\tat a.b(C.scala:1)",
+            "[NOT_FOUND] No such",
+        ),
+        ("An error occurred while calling None.X.\n: x.Y: Could not parse 'z'\n\tat a.b(C.scala:1)", "x.Y: Could not"),
+        (
+            'Failed\nx.Y: Traceback (most recent call last):\n  File "z"\nImportError: no z\n\n\tat a.b(C.scala:1)',
+            "ImportError: no z\n",
+        ),
+        ("", "nothing\n"),
+    ],
+)
+def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said):
+    from pyspark.errors import PySparkException
+
+    def refuse(*_, **__):
+        raise PySparkException(text)
+
+    monkeypatch.setattr(parquet_bloom.spark, "inspect", refuse)
+    ran = CliRunner().invoke(main, ["inspect", "a", "--engine", "spark"])
+    assert ran.exit_code == 2
+    assert ran.output.startswith(f"error: Spark says: {said}")
+    assert ran.output.count("\n") == 1
+
+
 @pytest.mark.parametrize("verb", ON_SPARK)
 def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits"}
