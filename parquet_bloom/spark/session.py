@@ -26,6 +26,7 @@ JAVA_NEEDED = (
     "brew install openjdk@17) or set JAVA_HOME"
 )
 PYSPARK_NEEDED = "this needs PySpark: pip install 'parquet-bloom[spark]'"
+CONNECT_NEEDED = "Spark Connect needs more of PySpark: pip install 'pyspark[connect]', of the server's version"
 EXECUTORS_NEED = (
     "install this version of parquet_bloom for the executors' Python too, or set PYSPARK_PYTHON to one that has it"
 )
@@ -37,19 +38,29 @@ _POLL_SECONDS = 0.2
 _END_SECONDS = 15.0
 """How long cancelled tasks may take to end: Spark kills their Python two seconds after it was told."""
 
+_KILLED_SECONDS = 3.0
+"""How long they are given where nobody tells whether they have."""
+
 
 def start(
     master: str | None = None, *, name: str = "parquet-bloom", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the running session, or a new one on `master` (default: what `spark-submit` says, else `local[*]`).
 
-    Raises `UnsupportedError`, with what to install, where there is no PySpark or no Java.
+    A master such as sc://host:15002, or SPARK_REMOTE without one, is a server of Spark Connect. Raises
+    `UnsupportedError`, with what to install, where there is no PySpark or no Java.
     """
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedError(PYSPARK_NEEDED) from error
+    remote = os.environ.get("SPARK_REMOTE", "") if master is None else master
+    if remote.startswith("sc://"):
+        try:
+            return SparkSession.builder.remote(remote).getOrCreate()
+        except ImportError as error:
+            raise UnsupportedError(CONNECT_NEEDED) from error
     builder = SparkSession.builder.appName(name).config(map=dict(settings or {}))
     if master is not None:
         builder = builder.master(master)
@@ -155,11 +166,12 @@ def job(spark: SparkSession, description: str, progress: Progress | None = None)
 
     `progress` is told of finished tasks.
     """
+    group = f"parquet-bloom-{uuid.uuid4()}"
     if is_connect(spark):
-        yield
+        with _tagged(spark, group):
+            yield
         return
     context = spark.sparkContext
-    group = f"parquet-bloom-{uuid.uuid4()}"
     keys = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
     before = {key: context.getLocalProperty(key) for key in keys}
     context.setJobGroup(group, description)
@@ -173,6 +185,20 @@ def job(spark: SparkSession, description: str, progress: Progress | None = None)
     finally:
         for key, value in before.items():
             context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes it away
+
+
+@contextlib.contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    spark.addTag(tag)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):  # the server may be what is gone
+            if spark.interruptTag(tag):
+                time.sleep(_KILLED_SECONDS)
+        raise
+    finally:
+        spark.removeTag(tag)
 
 
 def interruptibly(spark: SparkSession, call: Callable[[], _T]) -> _T:
