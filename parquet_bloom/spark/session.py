@@ -25,6 +25,10 @@ JAVA_NEEDED = (
     "Spark needs Java 17 or later, and none was found: install a JDK (apt install openjdk-17-jre-headless, "
     "brew install openjdk@17) or set JAVA_HOME"
 )
+JAVA_ENDED = (
+    "Java ended before Spark was ready, and has said why; Spark needs Java 17 or later, and a master that it knows, "
+    "such as local[4], spark://host:7077, yarn, k8s://host or sc://host"
+)
 PYSPARK_NEEDED = "this needs PySpark: pip install 'parquet-bloom[spark]'"
 CONNECT_NEEDED = "Spark Connect needs more of PySpark: pip install 'pyspark[connect]', of the server's version"
 EXECUTORS_NEED = (
@@ -38,7 +42,7 @@ _POLL_SECONDS = 0.2
 _END_SECONDS = 15.0
 """How long cancelled tasks may take to end: Spark kills their Python two seconds after it was told."""
 
-_KILLED_SECONDS = 3.0
+_KILLED_SECONDS = 6.0
 """How long they are given where nobody tells whether they have."""
 
 
@@ -74,7 +78,7 @@ def start(
         return builder.getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise UnsupportedError(JAVA_NEEDED) from error
+            raise UnsupportedError(JAVA_ENDED) from error
         raise
 
 
@@ -194,8 +198,8 @@ def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(Exception):  # the server may be what is gone
-            if spark.interruptTag(tag):
-                time.sleep(_KILLED_SECONDS)
+            spark.interruptTag(tag)
+        time.sleep(_KILLED_SECONDS)
         raise
     finally:
         spark.removeTag(tag)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import needs_java
+from engines import interrupted, needs_java, slow_files, slowed
 from files import snapshot
 
 pytestmark = [needs_java, pytest.mark.spark]
@@ -40,12 +40,18 @@ session.stop()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a pipe slows down the server."""
+    return tmp_path_factory.mktemp("server") / "begun"
+
+
+@pytest.fixture(scope="module")
+def server(begun: Path) -> Iterator[str]:
     """The address of a server that ends with these tests."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-c", SERVER, str(port)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, **slowed(begun.parent / "hook", begun)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
         assert process.stdout is not None
@@ -95,11 +101,10 @@ assert bloom.inspect(session, "lake").selectExpr("explode(filters)").count() == 
 assert bloom.verify(session, "lake").selectExpr("inline(filters)").where("verdict <> 'ok'").count() == 0
 
 keys = session.createDataFrame([("b3",), ("c9",), ("nowhere",)], "id string")
-for given in (keys, ["b3", "c9", "nowhere"]):
-    found = bloom.lookup(session, "lake", "id", given, broadcast_bytes=8)
-    assert {row.key for row in found.collect() if row.path} == {"b3", "c9"}
-    joined = bloom.semi_join(session, "lake", "id", given, row_groups=True)
-    assert sorted(row.id for row in joined.collect()) == ["b3", "c9"] and len(joined.inputFiles()) == 2
+found = bloom.lookup(session, "lake", "id", keys)
+assert {row.key for row in found.collect() if row.path} == {"b3", "c9"}
+joined = bloom.semi_join(session, "lake", "id", ["b3", "c9", "nowhere"], row_groups=True)
+assert sorted(row.id for row in joined.collect()) == ["b3", "c9"] and len(joined.inputFiles()) == 2
 
 assert {row.status for row in bloom.add(session, "plain", "id").collect()} == {"written"}
 assert {row.status for row in bloom.add(session, "plain", "id").collect()} == {"unchanged"}
@@ -132,3 +137,13 @@ def test_commands_say_what_they_say_here(server, lake, by):
         assert (there.stdout, there.returncode) == (here.stdout, here.returncode)
         assert there.stderr.replace(f"{lake.parent}/there/", "") == here.stderr  # the executors' names are whole paths
     assert snapshot(lake.parent / "there") == snapshot(lake.parent / "here")
+
+
+def test_an_interrupted_add_ends_its_tasks_and_leaves_nothing_behind(server, begun, tmp_path):
+    slow_files(tmp_path / "work")
+    before = snapshot(tmp_path / "work")
+    line = ["add", "--engine", "spark", "--master", server, ".", "-c", "id"]
+    status, said = interrupted(line, begun, cwd=tmp_path / "work")
+    assert (status, said) == (130, "interrupted: no file was left half written\n")
+    assert snapshot(tmp_path / "work") == before
+    begun.unlink()
