@@ -13,7 +13,6 @@ import signal
 import sys
 import textwrap
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from parquet_bloom.pruning import Pruning
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
     from parquet_bloom.results import Record
-    from parquet_bloom.storage import Source
     from parquet_bloom.verification import Verification
     from parquet_bloom.writer import Added, Dropped
 
@@ -152,7 +150,14 @@ def _engines(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, why_not in _LOCAL_ONLY.items():
             if options.get(name):
                 raise click.UsageError(why_not)
-        return command(verb=functools.partial(_on_spark, command.__name__, master), **options)
+
+        def verb(*arguments: Any, **options: Any) -> Any:
+            from parquet_bloom.spark.console import call
+
+            options = {name: value for name, value in options.items() if name not in _LOCAL_ONLY}
+            return call(command.__name__, master, *arguments, **options)
+
+        return command(verb=verb, **options)
 
     where = click.option(
         "--engine",
@@ -163,130 +168,6 @@ def _engines(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     which = click.option("--master", metavar="URL", help="Spark's. [default: what spark-submit says, else local[*]]")
     return where(which(chosen))
-
-
-def _on_spark(
-    name: str,
-    master: str | None,
-    paths: tuple[str, ...],
-    *arguments: Any,
-    timezone: str | None = None,
-    storage_options: dict[str, Any],
-    progress: Progress | None,
-    **options: Any,
-) -> Any:
-    """Return what the local verb would, made by the verb of `parquet_bloom.spark`."""
-    import parquet_bloom.spark
-    from parquet_bloom.spark.session import changed, running
-    from parquet_bloom.storage import find
-
-    for local_only in _LOCAL_ONLY:
-        options.pop(local_only, None)
-    sources = find(paths, storage_options=storage_options)
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
-        frame = getattr(parquet_bloom.spark, name)(
-            session, paths, *arguments, storage_options=storage_options, progress=progress, **options
-        )
-        return _RESULTS[name](_InOrder(frame, sources), *arguments)
-
-
-class _InOrder:
-    """Rows that came from executors, in the order and under the names of the files here."""
-
-    def __init__(self, frame: Any, sources: Iterable[Source]) -> None:
-        self._frame = frame
-        # Executors are told of local files by their whole path: their folder is another.
-        names = [(source.path if source.is_local else source.name, source.name) for source in sources]
-        self._names = dict(names)
-        self._order = {path: number for number, (path, _) in enumerate(names)}
-
-    def records(self, record: type[_Record]) -> tuple[_Record, ...]:
-        """Return the rows as the library's records."""
-        from parquet_bloom.results import from_row
-
-        rows = [row.asDict(recursive=True) for row in self._frame.collect()]
-        rows.sort(key=lambda row: self._order.get(row["path"], len(self._order)))
-        return tuple(from_row(record, self._named(row)) for row in rows)
-
-    def _named(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self._named(part) for part in value]
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: self._names.get(part, part) if key in ("path", "output") else self._named(part)
-            for key, part in value.items()
-        }
-
-    def candidates(self) -> Lookup:
-        """Return the rows as the stream that `lookup` gives."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from parquet_bloom.lookups import Lookup
-
-        rows = self._frame.toArrow() if hasattr(self._frame, "toArrow") else pa.table(self._frame.toPandas())
-        paths = rows.column("path").combine_chunks().dictionary_encode()
-        known = paths.dictionary.to_pylist()
-        names = pa.array([self._names.get(path, path) for path in known], pa.string())
-        order = pa.array([self._order.get(path, len(self._order)) for path in known], pa.int64())
-        table = pa.table(
-            {
-                "key": rows.column("key"),
-                "path": names.take(paths.indices),
-                "row_group": rows.column("row_group").cast(pa.int32()),
-                "reason": rows.column("reason"),
-            }
-        )
-        keys = pa.table({"file": order.take(paths.indices), "row_group": table.column("row_group")})
-        table = table.take(pc.sort_indices(keys, [("file", "ascending"), ("row_group", "ascending")]))
-        return Lookup(iter(table.to_batches()), table.schema)
-
-
-def _inspection(rows: _InOrder, *_: Any) -> Inspection:
-    from parquet_bloom.reader import FileInfo, Inspection
-
-    return Inspection(rows.records(FileInfo))
-
-
-def _verification(rows: _InOrder, *_: Any) -> Verification:
-    from parquet_bloom.verification import Verification, VerifiedFile
-
-    return Verification(rows.records(VerifiedFile))
-
-
-def _pruning(rows: _InOrder, where: str) -> Pruning:
-    from parquet_bloom.predicate import to_predicate
-    from parquet_bloom.pruning import FileVerdict, Pruning
-
-    return Pruning(str(to_predicate(where)), rows.records(FileVerdict))
-
-
-def _added(rows: _InOrder, *_: Any) -> Added:
-    from parquet_bloom.writer import Added, FileAdded
-
-    return Added(rows.records(FileAdded))
-
-
-def _dropped(rows: _InOrder, *_: Any) -> Dropped:
-    from parquet_bloom.writer import Dropped, FileDropped
-
-    return Dropped(rows.records(FileDropped))
-
-
-def _candidates(rows: _InOrder, *_: Any) -> Lookup:
-    return rows.candidates()
-
-
-_RESULTS: dict[str, Callable[..., Any]] = {
-    "inspect": _inspection,
-    "verify": _verification,
-    "prune": _pruning,
-    "add": _added,
-    "drop": _dropped,
-    "lookup": _candidates,
-}
 
 
 # ---- commands ----------------------------------------------------------------------------

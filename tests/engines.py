@@ -7,12 +7,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 INSTALL_JAVA = (
@@ -54,6 +57,52 @@ def spark() -> Any:
         "spark.log.level": "ERROR",
     }
     return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+
+
+_SLOW = """
+import os, time
+import parquet_bloom.writer as writer
+
+hash_array = writer.hash_array
+
+def slow(leaf, array):
+    if os.path.exists(os.environ["BEGUN"]):
+        with open(os.environ["BEGUN"], "a") as file:
+            file.write("hashing")
+        time.sleep(0.05)
+    return hash_array(leaf, array)
+
+writer.hash_array = slow
+"""
+
+
+def slowed(hook: Path, begun: Path) -> dict[str, str]:
+    """Returns the environment in which `add` takes its time, and tells a pipe `begun`, as soon as there is one."""
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(_SLOW)
+    return {"PYTHONPATH": str(hook), "BEGUN": str(begun)}
+
+
+def slow_files(folder: Path) -> None:
+    """Writes two files of 1,000 row groups each: when slowed, work for minutes."""
+    folder.mkdir()
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"id": range(2000)}), folder / f"{name}.parquet", row_group_size=2)
+
+
+def interrupted(line: list[str], begun: Path, *, cwd: Path, **environment: str) -> tuple[int, str]:
+    """Returns the exit code of a command that was interrupted amid its work, and what it said."""
+    os.mkfifo(begun)
+    command = [sys.executable, "-m", "parquet_bloom", *line]
+    variables = {**os.environ, **environment}
+    with (
+        subprocess.Popen(command, cwd=cwd, env=variables, stderr=subprocess.PIPE, text=True) as process,
+        begun.open() as opened,
+    ):
+        assert opened.read(7) == "hashing"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    return process.returncode, said
 
 
 def duckdb_rows(sql: str) -> list[tuple]:

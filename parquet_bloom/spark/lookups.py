@@ -33,7 +33,16 @@ from parquet_bloom.schema import parse_path
 from parquet_bloom.spark.conditions import LOG, trusted
 from parquet_bloom.spark.reading import Lake, lake_of
 from parquet_bloom.spark.session import Settings, changed, cores, interruptibly, is_connect, job
-from parquet_bloom.spark.tasks import TASKS_PER_CORE, frame, readable_errors, run, shared_out, sources_of
+from parquet_bloom.spark.tasks import (
+    TASKS_PER_CORE,
+    frame,
+    packed_batches,
+    readable_errors,
+    run,
+    shared_out,
+    sources_of,
+    to_arrow,
+)
 from parquet_bloom.storage import Source, StorageOptions, find
 
 if TYPE_CHECKING:
@@ -137,11 +146,11 @@ def _collected(keys: DataFrame, name: str, limit: int) -> Iterator[Keys]:
     import pyarrow as pa
 
     if _is_small(keys, limit):
-        yield read_keys(_only(keys, name).toArrow().column(0), name)
+        yield read_keys(to_arrow(_only(keys, name)).column(0), name)
         return
-    packed = _only(keys, name).mapInArrow(_packed, "keys binary").persist()
+    packed = _only(keys, name).mapInArrow(packed_batches, "batch binary").persist()
     try:
-        total = packed.selectExpr("sum(octet_length(keys))").first()[0] or 0  # type: ignore[index]
+        total = packed.selectExpr("sum(octet_length(batch))").first()[0] or 0  # type: ignore[index]
         waiting: list[Any] = []
         for row in packed.collect() if total <= 2 * limit else packed.toLocalIterator():
             waiting.append(pa.ipc.open_stream(bytes(row[0])).read_all().column(0))
@@ -189,16 +198,6 @@ def _arrow_type(keys: DataFrame, name: str) -> pa.DataType:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(_only(keys, name).schema).field(0).type
-
-
-def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["keys"])
 
 
 @dataclass
@@ -542,7 +541,6 @@ class _Known:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the keys as a DataFrame of one column."""
-        import pyarrow as pa
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructField, StructType
 
@@ -551,12 +549,19 @@ class _Known:
         shown = _as_spark_shows(self.keys.shown) if isinstance(self.keys, Keys) else self.keys
         schema = StructType([StructField("key", self.kind)])  # without it a wall clock would become an instant
         with changed(spark, _IN_THE_PLAN, "1") if len(shown) > _MANY_ROWS else nullcontext():
-            found = spark.createDataFrame(pa.table({"key": shown}), schema)
+            found = spark.createDataFrame(_table_of(shown), schema)
         return F.broadcast(found) if self.is_small else found
 
 
+def _table_of(shown: pa.Array) -> Any:
+    """Return the keys as what `createDataFrame` takes: Arrow since PySpark 4, rows before."""
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    return pa.table({"key": shown}) if hasattr(DataFrame, "toArrow") else [(key,) for key in shown.to_pylist()]
+
+
 def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, limit: int) -> _Known:
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_type
 
     if _is_frame(keys):
@@ -570,7 +575,8 @@ def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, li
     kind = _type_at(lake.schema, path)
     is_clock = known.kind.simpleString() == "timestamp_ntz"  # of the session's zone, where the column has instants
     if kind is not None and (read.are_text or (is_clock and kind.simpleString() == "timestamp")):
-        return _Known(known.frame(spark).select(F.col("key").try_cast(kind)), kind, lake.sources)
+        cast = f"try_cast(key AS {kind.simpleString()})"
+        return _Known(known.frame(spark).selectExpr(cast), kind, lake.sources)
     return known
 
 

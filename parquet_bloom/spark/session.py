@@ -25,7 +25,12 @@ JAVA_NEEDED = (
     "Spark needs Java 17 or later, and none was found: install a JDK (apt install openjdk-17-jre-headless, "
     "brew install openjdk@17) or set JAVA_HOME"
 )
+JAVA_ENDED = (
+    "Java ended before Spark was ready, and has said why; Spark needs Java 17 or later, and a master that it knows, "
+    "such as local[4], spark://host:7077, yarn, k8s://host or sc://host"
+)
 PYSPARK_NEEDED = "this needs PySpark: pip install 'parquet-bloom[spark]'"
+CONNECT_NEEDED = "Spark Connect needs more of PySpark: pip install 'pyspark[connect]', of the server's version"
 EXECUTORS_NEED = (
     "install this version of parquet_bloom for the executors' Python too, or set PYSPARK_PYTHON to one that has it"
 )
@@ -37,19 +42,29 @@ _POLL_SECONDS = 0.2
 _END_SECONDS = 15.0
 """How long cancelled tasks may take to end: Spark kills their Python two seconds after it was told."""
 
+_KILLED_SECONDS = 6.0
+"""How long they are given where nobody tells whether they have."""
+
 
 def start(
     master: str | None = None, *, name: str = "parquet-bloom", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the running session, or a new one on `master` (default: what `spark-submit` says, else `local[*]`).
 
-    Raises `UnsupportedError`, with what to install, where there is no PySpark or no Java.
+    A master such as sc://host:15002, or SPARK_REMOTE without one, is a server of Spark Connect. Raises
+    `UnsupportedError`, with what to install, where there is no PySpark or no Java.
     """
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedError(PYSPARK_NEEDED) from error
+    remote = os.environ.get("SPARK_REMOTE", "") if master is None else master
+    if remote.startswith("sc://"):
+        try:
+            return SparkSession.builder.remote(remote).getOrCreate()
+        except ImportError as error:
+            raise UnsupportedError(CONNECT_NEEDED) from error
     builder = SparkSession.builder.appName(name).config(map=dict(settings or {}))
     if master is not None:
         builder = builder.master(master)
@@ -63,7 +78,7 @@ def start(
         return builder.getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise UnsupportedError(JAVA_NEEDED) from error
+            raise UnsupportedError(JAVA_ENDED) from error
         raise
 
 
@@ -155,11 +170,12 @@ def job(spark: SparkSession, description: str, progress: Progress | None = None)
 
     `progress` is told of finished tasks.
     """
+    group = f"parquet-bloom-{uuid.uuid4()}"
     if is_connect(spark):
-        yield
+        with _tagged(spark, group):
+            yield
         return
     context = spark.sparkContext
-    group = f"parquet-bloom-{uuid.uuid4()}"
     keys = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
     before = {key: context.getLocalProperty(key) for key in keys}
     context.setJobGroup(group, description)
@@ -173,6 +189,20 @@ def job(spark: SparkSession, description: str, progress: Progress | None = None)
     finally:
         for key, value in before.items():
             context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes it away
+
+
+@contextlib.contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    spark.addTag(tag)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):  # the server may be what is gone
+            spark.interruptTag(tag)
+        time.sleep(_KILLED_SECONDS)
+        raise
+    finally:
+        spark.removeTag(tag)
 
 
 def interruptibly(spark: SparkSession, call: Callable[[], _T]) -> _T:

@@ -114,6 +114,30 @@ def run(
     return found
 
 
+def to_arrow(rows: DataFrame) -> pa.Table:
+    """Return the rows of a frame as Arrow; before PySpark 4, too, which had no `toArrow`."""
+    import pyarrow as pa
+
+    if hasattr(rows, "toArrow"):
+        return rows.toArrow()
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    packed = rows.mapInArrow(packed_batches, "batch binary").collect()
+    tables = [pa.ipc.open_stream(bytes(row[0])).read_all() for row in packed]
+    return pa.concat_tables(tables) if tables else to_arrow_schema(rows.schema).empty_table()
+
+
+def packed_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield each batch as a row with its bytes in Arrow's stream format; what `mapInArrow` calls."""
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batch"])
+
+
 class readable_errors:
     """A block in which Spark's many lines become our sentence, where the executors lack what they need."""
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import parquet_bloom
 import parquet_bloom.spark
-import parquet_bloom.spark.session
+import parquet_bloom.spark.console
 from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
@@ -82,7 +82,7 @@ def spark_calls(monkeypatch, tmp_path):
         masters.append(master)
         return contextlib.nullcontext(session)
 
-    monkeypatch.setattr(parquet_bloom.spark.session, "running", running)
+    monkeypatch.setattr(parquet_bloom.spark.console, "running", running)
     return session, masters, recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
 
 
@@ -209,6 +209,34 @@ def test_on_spark_the_time_zone_is_the_session_s(spark_calls, line):
     CliRunner().invoke(main, [*line.split(), "--engine", "spark", "--timezone", "Asia/Tokyo"])
     assert len(recorded) == 1
     assert session.seen == [("spark.sql.session.timeZone", "Asia/Tokyo"), ("spark.sql.session.timeZone", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[NOT_FOUND] No such thing. SQLSTATE: 42K03\n\nJVM stacktrace:\nx.Y\n\tat a.b(C.scala:1)",
+            "[NOT_FOUND] No such",
+        ),
+        ("An error occurred while calling None.X.\n: x.Y: Could not parse 'z'\n\tat a.b(C.scala:1)", "x.Y: Could not"),
+        (
+            'Failed\nx.Y: Traceback (most recent call last):\n  File "z"\nImportError: no z\n\n\tat a.b(C.scala:1)',
+            "ImportError: no z\n",
+        ),
+        ("", "nothing\n"),
+    ],
+)
+def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said):
+    from pyspark.errors import PySparkException
+
+    def refuse(*_, **__):
+        raise PySparkException(text)
+
+    monkeypatch.setattr(parquet_bloom.spark, "inspect", refuse)
+    ran = CliRunner().invoke(main, ["inspect", "a", "--engine", "spark"])
+    assert ran.exit_code == 2
+    assert ran.output.startswith(f"error: Spark says: {said}")
+    assert ran.output.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", ON_SPARK)

@@ -1,30 +1,18 @@
-"""An S3 for these tests: moto in a process of its own, which ends with them."""
+"""An S3 for these tests, and another user of it."""
 
 from __future__ import annotations
 
 import io
 import itertools
-import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stores import KEYS, Calls, connected, missing_for_s3, moto
+from stores import KEYS, Calls, connected
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def endpoint() -> Iterator[str]:
-    if reason := missing_for_s3():
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with moto() as url:
-        yield url
 
 
 @pytest.fixture

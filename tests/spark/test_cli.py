@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from engines import needs_java, spark
+from engines import interrupted, needs_java, slow_files, slowed, spark
 from files import FIXTURES, snapshot, write
 
 from parquet_bloom.cli import main
@@ -178,6 +177,15 @@ def test_without_java_there_is_one_sentence(lake, tmp_path, lacking):
     assert ran.stderr.count("\n") == 1
 
 
+def test_a_java_that_ends_at_once_is_not_said_to_be_missing(lake, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    ran = program("add", "--engine", "spark", "--master", "bogus", "lake", "-c", "id", JAVA_HOME=str(tmp_path))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1].startswith("error: Java ended before Spark was ready")
+
+
 def test_without_pyspark_there_is_one_sentence(lake, tmp_path):
     (tmp_path / "hook").mkdir()
     (tmp_path / "hook" / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
@@ -186,56 +194,15 @@ def test_without_pyspark_there_is_one_sentence(lake, tmp_path):
     assert ran.stderr == "error: this needs PySpark: pip install 'parquet-bloom[spark]'\n"
 
 
-SLOW = """
-import os, time
-import parquet_bloom.writer as writer
-
-hash_array = writer.hash_array
-
-def slow(leaf, array):
-    with open(os.environ["BEGUN"], "a") as file:
-        file.write("hashing")
-    time.sleep(0.05)
-    return hash_array(leaf, array)
-
-writer.hash_array = slow
-"""
-
-
 @needs_java
 @pytest.mark.spark
 def test_an_interrupted_add_ends_its_tasks_and_leaves_nothing_behind(tmp_path):
-    """Two files of 1,000 row groups each: at the pace of `SLOW`, minutes."""
-    work, hook, begun = tmp_path / "work", tmp_path / "hook", tmp_path / "begun"
-    work.mkdir()
-    hook.mkdir()
-    (hook / "sitecustomize.py").write_text(SLOW)
-    for name in ("a", "b"):
-        pq.write_table(pa.table({"id": range(2000)}), work / f"{name}.parquet", row_group_size=2)
-    os.mkfifo(begun)
+    work, begun = tmp_path / "work", tmp_path / "begun"
+    slow_files(work)
     before = snapshot(work)
-    environment = {**os.environ, "PYTHONPATH": str(hook), "BEGUN": str(begun)}
-    command = [
-        sys.executable,
-        "-m",
-        "parquet_bloom",
-        "add",
-        "--engine",
-        "spark",
-        "--master",
-        "local[2]",
-        ".",
-        "-c",
-        "id",
-    ]
-    with (
-        subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE, text=True) as process,
-        begun.open() as opened,
-    ):
-        assert opened.read(7) == "hashing"
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
+    line = ["add", "--engine", "spark", "--master", "local[2]", ".", "-c", "id"]
+    status, said = interrupted(line, begun, cwd=work, **slowed(tmp_path / "hook", begun))
+    assert status == 130
     assert "interrupted: no file was left half written" in said
     assert "Traceback" not in said
     assert snapshot(work) == before

@@ -18,13 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from engines import needs_java, spark
 from files import DAMAGED, FIXTURES
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
 from parquet_bloom.cache import Cache
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.spark import lookup, semi_join
-from parquet_bloom.spark.tasks import sources_of
+from parquet_bloom.spark.tasks import sources_of, to_arrow
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -39,7 +40,7 @@ def local(paths: Any, column: str, keys: Any) -> Counter[tuple[Any, ...]]:
 def found(paths: Any, column: str, keys: Any, **options: Any) -> Counter[tuple[Any, ...]]:
     candidates = lookup(spark(), paths, column, keys, **options)
     assert candidates.is_cached
-    rows = candidates.toArrow().to_pylist()
+    rows = to_arrow(candidates).to_pylist()
     candidates.unpersist()
     return Counter((repr(r["key"]), r["path"], r["row_group"], r["reason"]) for r in rows)
 
@@ -50,7 +51,10 @@ def places(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 
 def frame(values: pa.Array, name: str = "key") -> Any:
     table = pa.table({name: values})
-    return spark().createDataFrame(table, from_arrow_schema(table.schema, True))  # wall clocks stay that
+    rows = (
+        table if hasattr(DataFrame, "toArrow") else [(value,) for value in values.to_pylist()]
+    )  # as PySpark 3.5 has it
+    return spark().createDataFrame(rows, from_arrow_schema(table.schema, True))  # wall clocks stay that
 
 
 # ---- lookup ------------------------------------------------------------------------------
@@ -189,7 +193,7 @@ def conf(**changes: str) -> Iterator[None]:
 
 
 def rows_of(df: Any) -> Counter[str]:
-    return Counter(map(repr, df.toArrow().to_pylist()))
+    return Counter(map(repr, to_arrow(df).to_pylist()))
 
 
 def agrees(paths: Any, column: str, keys: Any, **options: Any) -> tuple[int, int]:

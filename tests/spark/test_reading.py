@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -401,31 +398,3 @@ def test_a_damaged_file_is_sparks_to_report(lake: Path, session: Any) -> None:
     (lake / "4.parquet").write_bytes((lake / "4.parquet").read_bytes()[:-20])
     with pytest.raises(failures(), match=r"4\.parquet"):
         read(session, lake, "id = 'b5'").collect()
-
-
-# ---- Spark Connect -----------------------------------------------------------------------
-
-OVER_CONNECT = """
-import sys
-from pyspark.sql import SparkSession, functions
-from parquet_bloom import spark as bloom
-
-lake = sys.argv[1]
-session = SparkSession.builder.remote("local[2]").getOrCreate()
-frame = bloom.read(session, lake, "id = 'b3'", row_groups=True)
-assert [row.id for row in frame.collect()] == ["b3"] and len(frame.inputFiles()) == 1
-assert bloom.read(session, lake, functions.col("id") == "b3").count() == 1
-assert bloom.read(session, lake, "id = 'nowhere'").count() == 0
-verdicts = bloom.prune(session, lake, "id = 'b3'").selectExpr("inline(row_groups)")
-assert verdicts.where("answer = 'MIGHT_MATCH'").count() == 1
-assert bloom.inspect(session, lake).selectExpr("explode(filters)").count() == 40
-assert bloom.verify(session, lake).selectExpr("inline(filters)").where("verdict <> 'ok'").count() == 0
-print("all is well")
-"""
-
-
-def test_over_spark_connect(lake: Path) -> None:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", OVER_CONNECT, str(lake)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.splitlines()[-1:] == ["all is well"], done.stderr[-3000:]

@@ -31,6 +31,14 @@ pytestmark = [needs_java, pytest.mark.spark]
 
 PATIENCE = 300  # seconds after which something hangs
 GOOD = [name for name in SOUND if name.split("/")[0] in ("clickhouse", "datafusion", "duckdb", "polars", "spark")]
+LACKING = {  # engines' files whose `id` has no filter
+    "clickhouse": ["plain_types"],
+    "datafusion": ["plain_types"],
+    "duckdb": ["plain_types", "partly"],
+    "polars": ["brotli", "gzip", "lz4", "snappy", "no_statistics"],
+    "pyarrow": ["plain_types", "names"],
+    "spark": ["plain_types", "nested"],
+}
 
 
 def records(frame: Any, root: Path | None = None) -> list[Any]:
@@ -64,9 +72,10 @@ def spoil(folder: Path) -> list[str]:
     shutil.copy(FIXTURES / "damaged" / "cut_in_footer.parquet", bad / "truncated.parquet")
     shutil.copy(FIXTURES / "damaged" / "text.parquet", bad / "text.parquet")
     shutil.copy(FIXTURES / "pyarrow" / "encrypted_footer.parquet", bad / "encrypted.parquet")
+    shutil.copy(FIXTURES / "duckdb" / "uncompressed.parquet", bad / "lacking.parquet")
     write(bad / "linked.parquet")
     os.link(bad / "linked.parquet", bad / "other_link")
-    return [f"bad/{name}.parquet" for name in ("encrypted", "linked", "text", "truncated")]
+    return [f"bad/{name}.parquet" for name in ("encrypted", "lacking", "linked", "text", "truncated")]
 
 
 @contextmanager
@@ -115,12 +124,14 @@ def test_a_lake_is_retrofitted_as_one_local_call_would_and_bad_files_are_rows(tm
     assert snapshot(there) == after
 
 
-def test_a_killed_worker_costs_nothing_but_its_task(tmp_path):
-    """A worker dies by SIGKILL with a file half written; its task is repeated elsewhere."""
+def test_two_hundred_files_five_of_them_bad_and_a_killed_worker(tmp_path):
+    """A worker dies by SIGKILL amid its files, one of them half written; its task is repeated elsewhere."""
     there, here = tmp_path / "there", tmp_path / "here"
-    for folder in (there, here):
-        for number in range(6):
-            write(folder / f"{number}.parquet", rows=1000 + number)
+    for copy in range(15):
+        plain_files(there / f"day={copy}")
+    plain_files(here)
+    bad = spoil(there)
+    before = snapshot(there)
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(DIES_ONCE)
@@ -140,27 +151,47 @@ def test_a_killed_worker_costs_nothing_but_its_task(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert (tmp_path / "dead").exists()
-    rows = json.loads(ran.stdout)
-    assert {row["status"] for row in rows} <= {"written", "unchanged"}
-    for row in rows:
-        assert (row["status"] == "unchanged") == (retrofit.EARLIER in row["notes"])
-    assert sum("which an interrupted run had left" in note for row in rows for note in row["notes"]) == 1
+    first, second = ([from_row(FileAdded, row) for row in rows] for rows in json.loads(ran.stdout))
+    done = [row for row in first if row.status != "refused"]
+    assert (len(first), len(done)) == (200, 195)
+    assert sorted(below(row, there).path for row in first if row.error) == bad
+    for row in done:
+        assert row.status in ("written", "unchanged")
+        assert (row.status == "unchanged") == (retrofit.EARLIER in row.notes)
+    assert any(row.status == "unchanged" for row in done)  # what the dead worker had done
+    assert sum("which an interrupted run had left" in note for row in first for note in row.notes) == 1
+
     add(here, "id")
-    assert snapshot(there) == snapshot(here)
+    retrofitted = {f"day={n}/{name}": data for n in range(15) for name, data in snapshot(here).items()}
+    assert snapshot(there) == before | retrofitted
+    assert Counter(row.status for row in second) == {"unchanged": 195, "refused": 5}
+    assert not any(row.notes for row in second)
+    assert not parquet_bloom.verify(here).findings
+
+
+def plain_files(folder: Path) -> None:
+    for engine, names in LACKING.items():
+        for name in names:
+            (folder / engine).mkdir(parents=True, exist_ok=True)
+            shutil.copy(FIXTURES / engine / f"{name}.parquet", folder / engine)
 
 
 DIES_ONCE = """
 import os, signal
 import parquet_bloom.writer as writer
 
-hash_array = writer.hash_array
+hash_array, calls = writer.hash_array, 0
 
 def dying(leaf, array):
-    try:
-        os.close(os.open(os.environ["DEAD"], os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return hash_array(leaf, array)
-    os.kill(os.getpid(), signal.SIGKILL)
+    global calls
+    calls += 1
+    if calls == 30:
+        try:
+            os.close(os.open(os.environ["DEAD"], os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return hash_array(leaf, array)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return hash_array(leaf, array)
 
 writer.hash_array = dying
 """
@@ -172,8 +203,8 @@ import parquet_bloom.spark
 
 settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.bindAddress": "127.0.0.1"}
 session = SparkSession.builder.master("local[2,4]").config(map=settings).getOrCreate()
-rows = parquet_bloom.spark.add(session, sys.argv[1], "id").collect()
-print(json.dumps([row.asDict(recursive=True) for row in rows]))
+twice = [parquet_bloom.spark.add(session, sys.argv[1], "id").collect() for _ in range(2)]
+print(json.dumps([[row.asDict(recursive=True) for row in rows] for rows in twice]))
 session.stop()
 """
 

@@ -1,0 +1,123 @@
+"""A verb on Spark for one command of the command line: with a session for it, and with the local verb's result."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parquet_bloom import spark
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.lookups import Lookup
+from parquet_bloom.parallel import Progress
+from parquet_bloom.predicate import to_predicate
+from parquet_bloom.pruning import FileVerdict, Pruning
+from parquet_bloom.reader import FileInfo, Inspection
+from parquet_bloom.results import Record, from_row
+from parquet_bloom.spark.session import changed, running
+from parquet_bloom.spark.tasks import to_arrow
+from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.verification import Verification, VerifiedFile
+from parquet_bloom.writer import Added, Dropped, FileAdded, FileDropped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Record = TypeVar("_Record", bound=Record)
+
+
+def call(
+    verb: str,
+    master: str | None,
+    paths: tuple[str, ...],
+    *arguments: Any,
+    timezone: str | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Any:
+    """Return what the local verb would, made by the one of `parquet_bloom.spark`, in the session of `running`.
+
+    What Spark itself refuses is a `ParquetBloomError` of one sentence.
+    """
+    sources = find(paths, storage_options=storage_options)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    try:
+        with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
+            frame = getattr(spark, verb)(
+                session, paths, *arguments, storage_options=storage_options, progress=progress, **options
+            )
+            return _RESULTS[verb](_InOrder(frame, sources), *arguments)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+            raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
+        raise
+
+
+def _sentence(text: str) -> str:
+    """Return the line of Spark's many that says what is wrong: that of Python, of Java, or the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    of_python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    of_java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    said = (of_python[-1:] if "Traceback" in text else []) or of_java or lines or ["nothing"]
+    return said[0]
+
+
+class _InOrder:
+    """Rows that came from executors, in the order and under the names of the files here."""
+
+    def __init__(self, frame: DataFrame, sources: Iterable[Source]) -> None:
+        self._frame = frame
+        # Executors are told of local files by their whole path: their folder is another.
+        names = [(source.path if source.is_local else source.name, source.name) for source in sources]
+        self._names = dict(names)
+        self._order = {path: number for number, (path, _) in enumerate(names)}
+
+    def records(self, record: type[_Record]) -> tuple[_Record, ...]:
+        """Return the rows as the library's records."""
+        rows = [row.asDict(recursive=True) for row in self._frame.collect()]
+        rows.sort(key=lambda row: self._order.get(row["path"], len(self._order)))
+        return tuple(from_row(record, self._named(row)) for row in rows)
+
+    def _named(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._named(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: self._names.get(part, part) if key in ("path", "output") else self._named(part)
+            for key, part in value.items()
+        }
+
+    def candidates(self) -> Lookup:
+        """Return the rows as the stream that `lookup` gives."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = to_arrow(self._frame)
+        paths = rows.column("path").combine_chunks().dictionary_encode()
+        known = paths.dictionary.to_pylist()
+        names = pa.array([self._names.get(path, path) for path in known], pa.string())
+        order = pa.array([self._order.get(path, len(self._order)) for path in known], pa.int64())
+        table = pa.table(
+            {
+                "key": rows.column("key"),
+                "path": names.take(paths.indices),
+                "row_group": rows.column("row_group").cast(pa.int32()),
+                "reason": rows.column("reason"),
+            }
+        )
+        keys = pa.table({"file": order.take(paths.indices), "row_group": table.column("row_group")})
+        table = table.take(pc.sort_indices(keys, [("file", "ascending"), ("row_group", "ascending")]))
+        return Lookup(iter(table.to_batches()), table.schema)
+
+
+_RESULTS: dict[str, Callable[..., Any]] = {
+    "inspect": lambda rows, *_: Inspection(rows.records(FileInfo)),
+    "verify": lambda rows, *_: Verification(rows.records(VerifiedFile)),
+    "prune": lambda rows, where: Pruning(str(to_predicate(where)), rows.records(FileVerdict)),
+    "add": lambda rows, *_: Added(rows.records(FileAdded)),
+    "drop": lambda rows, *_: Dropped(rows.records(FileDropped)),
+    "lookup": lambda rows, *_: rows.candidates(),
+}
