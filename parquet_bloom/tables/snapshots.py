@@ -28,7 +28,8 @@ class LiveFile:
 
     `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
     it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
-    holds the partition values that are columns' own values, as text, None for NULL.
+    holds the partition values that are columns' own values, as text, None for NULL. `not_excluded` is why nothing that
+    is known of this file proves that its rows, as readers of the table see them, are not there.
     """
 
     path: str
@@ -37,6 +38,7 @@ class LiveFile:
     num_rows: int | None
     partition: dict[str, str | None] = field(default_factory=dict)
     has_deletes: bool = False
+    not_excluded: str | None = None
 
 
 class Columns(Protocol):

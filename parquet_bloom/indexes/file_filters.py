@@ -1,0 +1,43 @@
+"""What the filters of other formats have in common: one filter speaks for a column of a whole data file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from parquet_bloom.schema import ColumnPath
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a filter says about itself, or shows: bytes of bits, the share of them that is set, and what follows.
+
+    `num_hashes` are the bits of a value, `ndv` how many distinct values the set bits stand for, `fpp` how often a value
+    that is not there seems to be.
+    """
+
+    num_bytes: int
+    num_hashes: int
+    fill: float
+    fpp: float
+    ndv: float | None = None
+
+
+class FileFilter(Protocol):
+    """A filter over one column of a data file, as another format stores it; `format` is what that calls it."""
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def column(self) -> ColumnPath: ...
+
+    def describe(self) -> Description:
+        """Return the filter's size and state."""
+
+    def might_contain(self, values: Sequence[Any]) -> bytes:
+        """Return for each value 0 if it is proved not to be in the file, else 1, also where it is not understood.
+
+        Values are literals as conditions and lists of keys have them; None is not understood.
+        """
