@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from parquet_bloom.schema import ColumnPath
+from parquet_bloom.predicate import ColumnPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,15 @@ class Description:
 
 
 class FileFilter(Protocol):
-    """A filter over one column of a data file, as another format stores it; `format` is what that calls it."""
+    """A filter over one column of a data file, as another format stores it."""
 
     @property
-    def format(self) -> str: ...
+    def format(self) -> str:
+        """Return what the other format calls it, such as `Hudi DYNAMIC_V0`."""
 
     @property
-    def column(self) -> ColumnPath: ...
+    def column(self) -> ColumnPath:
+        """Return the path of the column in the file."""
 
     def describe(self) -> Description:
         """Return the filter's size and state."""
