@@ -134,7 +134,8 @@ def prune(
 
     The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
     rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
-    of `RowGroupVerdict`), kept_whole (why the file could not be judged). Raises what `parquet_bloom.prune` does.
+    of `RowGroupVerdict`), kept_whole (why the file could not be judged), left_out and by (empty: here no table's log is
+    asked). Raises what `parquet_bloom.prune` does.
     """
     settings = Settings.of(spark)
     sources = sources_of(paths, storage_options)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 from urllib.parse import quote, unquote
 
 from parquet_bloom.bounds import Bounds
@@ -40,9 +42,6 @@ from parquet_bloom.tables.snapshots import (
     fsspec_options,
     moment,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class OpenDelta:
@@ -93,8 +92,9 @@ class OpenDelta:
         if with_deletes and not any(file.has_deletes for file in files):
             raise UnsupportedError(f"the deletion vectors of {self._root} belong to files that are not found in it")
         names = dict(_physical_names(schema["fields"])) if is_mapped else {}
+        statistics = self._statistics(self._table.version(), files)
         is_widened = any(feature.startswith("typeWidening") for feature in self._table.protocol().reader_features or ())
-        recorded = None if is_widened else _recorded(schema["fields"], names, adds, files)
+        recorded = None if is_widened else _recorded(schema["fields"], names, files, statistics)
         return Snapshot(
             self.kind, self._root, self._table.version(), tuple(files), physical_names=names, recorded=recorded
         )
@@ -130,6 +130,21 @@ class OpenDelta:
         """Return the add action of a live file, as it stands in the log."""
         self._read_log()
         return self._log.get(file.recorded)
+
+    def _statistics(self, version: int, files: Sequence[LiveFile]) -> Callable[[], Sequence[Any]]:
+        """Return what parses the files' statistics as they stand in the log; None for all where it cannot be read.
+
+        deltalake has them, too, but makes values of the column's type of whatever is written there.
+        """
+        found: list[Any] = []
+
+        def parsed() -> Sequence[Any]:
+            if not found and self.snapshot.version == version:
+                with contextlib.suppress(Exception):  # a log that is not understood rules nothing out
+                    found.extend(_parsed((self._logged(file) or {}).get("stats")) for file in files)
+            return found if len(found) == len(files) else [None] * len(files)
+
+        return parsed
 
     def _read_log(self) -> None:
         version = self.snapshot.version
@@ -388,7 +403,10 @@ _DECIMAL_DIGITS = 15
 
 
 def _recorded(
-    fields: Sequence[dict[str, Any]], names: dict[str, str], adds: pa.Table, files: Sequence[LiveFile]
+    fields: Sequence[dict[str, Any]],
+    names: dict[str, str],
+    files: Sequence[LiveFile],
+    statistics: Callable[[], Sequence[Any]],
 ) -> Recorded:
     """Return what the log has of a table's columns, but for those of partitions."""
     partitions = {name for file in files for name in file.partition}
@@ -407,70 +425,85 @@ def _recorded(
             continue  # some writers call statistics by the table's names: whose they are is not known
         leaves.append(leaf_of(name, number, *found))
         columns[number] = physical
-    rows = [file.num_rows for file in files]
 
     def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
-        nulls, lows, highs = (
-            _recorded_column(adds, part, columns[leaf.index]) for part in ("null_count", "min", "max")
-        )
-        pairs = [_pair(leaf, low, high) for low, high in zip(lows, highs, strict=True)]
         is_exact = leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64) and not _is_timestamp(leaf)
-        return [
-            bounds_of(num_rows, null_count, *pair, is_exact=is_exact)
-            for num_rows, null_count, pair in zip(rows, nulls, pairs, strict=True)
-        ]
+        name = columns[leaf.index]
+        found: list[Bounds | None] = []
+        for file, logged in zip(files, statistics(), strict=True):
+            nulls, low, high = (_member(logged, part, name) for part in ("nullCount", "minValues", "maxValues"))
+            if not (nulls is None or type(nulls) is int):
+                nulls = None
+            found.append(bounds_of(file.num_rows, nulls, *_pair(leaf, low, high), is_exact=is_exact))
+        return found
 
     return Recorded("in the table's log", tuple(each["name"] for each in fields), tuple(leaves), read)
 
 
-def _recorded_column(adds: pa.Table, part: str, name: str) -> list[Any]:
-    """Return one statistic of a column, by file."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _member(logged: Any, part: str, name: str) -> Any:
+    """Return one statistic of a column, of a file's as they were parsed."""
+    members = logged.get(part) if isinstance(logged, dict) else None
+    return members.get(name) if isinstance(members, dict) else None
 
-    if part in adds.column_names:
-        column = adds.column(part)
-        if pa.types.is_struct(column.type) and (index := column.type.get_field_index(name)) >= 0:
-            values: list[Any] = pc.struct_field(column, [index]).to_pylist()
-            return values
-    return [None] * adds.num_rows
+
+def _parsed(statistics: str | None) -> Any:
+    try:
+        return json.loads(statistics or "null", parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _pair(leaf: LeafColumn, low: Any, high: Any) -> tuple[Key | None, Key | None]:
-    """Return a least and a greatest value as keys of the column; None for both where they are not certain."""
-    if low is None or high is None or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+    """Return a least and a greatest value as keys of the column; None for both where they are not certain.
+
+    A file keeps the statistics of another type where the column's was changed: '10' to '9' as text is 2, too, as
+    numbers. So they count only if they are written as the type is.
+    """
+    if low is None or high is None:
         return None, None
     if leaf.physical_type is PhysicalType.BYTE_ARRAY:
-        is_text = isinstance(low, str) and isinstance(high, str)
-        return text_bounds(low.encode(), high.encode(), TEXT_BYTES) if is_text else (None, None)
-    if leaf.logical_type is not None and leaf.logical_type.precision > _DECIMAL_DIGITS:
-        return None, None
+        if not (isinstance(low, str) and isinstance(high, str)) or (_TIME.match(low) and _TIME.match(high)):
+            return None, None
+        return text_bounds(_utf8(low), _utf8(high), TEXT_BYTES)
     first, last = _key(leaf, low), _key(leaf, high)
     if first is None or last is None:
         return None, None
-    # Times are cut to milliseconds, and decimals are written as floats.
-    slack = _MILLISECOND if _is_timestamp(leaf) else 1 if isinstance(low, Decimal) else 0
-    return first - slack, last + slack
-
-
-def _key(leaf: LeafColumn, value: Any) -> int | None:
     logical = leaf.logical_type
-    match value:
-        case bool():
-            return int(value) if leaf.physical_type is PhysicalType.BOOLEAN else None
-        case int():
-            return value if logical is None and leaf.physical_type is not PhysicalType.BOOLEAN else None
-        case datetime():
-            is_utc = logical is not None and logical.is_adjusted_to_utc
-            if not _is_timestamp(leaf) or is_utc != (value.tzinfo is not None):
-                return None
-            return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-        case date():
-            return (value - date(1970, 1, 1)).days if logical is not None and logical.name == "DATE" else None
-        case Decimal():
-            is_decimal = logical is not None and logical.name == "DECIMAL"
-            return int(value.scaleb(logical.scale)) if is_decimal and logical is not None else None
-    return None
+    # Times are cut to milliseconds, and decimals are written as floats.
+    slack = _MILLISECOND if _is_timestamp(leaf) else 1 if logical is not None and logical.name == "DECIMAL" else 0
+    return math.floor(first) - slack, math.ceil(last) + slack
+
+
+_DATE, _TIME = re.compile(r"\d{4}-\d\d-\d\d$", re.ASCII), re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:", re.ASCII)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _key(leaf: LeafColumn, value: Any) -> Key | None:
+    logical = leaf.logical_type
+    if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+        return None
+    if leaf.physical_type is PhysicalType.BOOLEAN:
+        return int(value) if isinstance(value, bool) else None
+    if logical is None:
+        return value if type(value) is int else None
+    if logical.name == "DECIMAL":
+        is_certain = type(value) in (int, Decimal) and logical.precision <= _DECIMAL_DIGITS
+        return Fraction(value) * 10**logical.scale if is_certain else None
+    if not isinstance(value, str) or not (_DATE if logical.name == "DATE" else _TIME).match(value):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if logical.name == "DATE":
+        return (moment - datetime(1970, 1, 1)).days
+    if (moment.tzinfo is not None) != logical.is_adjusted_to_utc:
+        return None
+    epoch = datetime(1970, 1, 1, tzinfo=UTC if logical.is_adjusted_to_utc else None)
+    return (moment - epoch) // timedelta(microseconds=1)
 
 
 def _is_timestamp(leaf: LeafColumn) -> bool:

@@ -346,6 +346,46 @@ def test_a_name_that_two_columns_share_in_a_log(tmp_path: Path) -> None:
     assert prune(tmp_path, "b = 70").totals.files_kept == 1
 
 
+INT = pa.int64()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "literal"),
+    [
+        (pa.array(range(1, 21), INT), pa.array(["x"]), "'9'"),
+        (pa.array(["10", "2", "30"]), pa.array([1], INT), "2"),
+        (pa.array([1.5, 2.5, 3.5]), pa.array([1], INT), "3"),
+        (pa.array([dt.datetime(2024, 1, 1, 12)], pa.timestamp("us", "UTC")), pa.array(["x"]), "'2024-01-01 12:00:00Z'"),
+        (pa.array(["2024-01-01T12:00:00Z"]), pa.array([dt.date(2024, 1, 1)]), "DATE '2024-01-01'"),
+    ],
+)
+def test_files_from_before_a_column_had_its_type(tmp_path: Path, before: Any, after: Any, literal: str) -> None:
+    """deltalake takes another type for a part of the table, and reads what is left in it."""
+    root = str(tmp_path)
+    write_deltalake(root, pa.table({"k": ["a"] * len(before), "c": before}), partition_by=["k"])
+    options = {"mode": "overwrite", "predicate": "k = 'b'", "schema_mode": "overwrite"}
+    write_deltalake(root, pa.table({"k": ["b"], "c": after}), **options)  # type: ignore[arg-type]
+    kept = {file.path.rpartition("/")[0][-3:] for file in prune(root, f"c = {literal}", timezone="UTC").files}
+    assert "k=a" in kept
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_statistics_in_a_checkpoint(tmp_path: Path, is_whole: bool) -> None:
+    table = lakes.delta(tmp_path, files=3)
+    table.create_checkpoint()
+    for version in range(2):
+        (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
+    lakes.delta(tmp_path, files=1)
+    if not is_whole:
+        (checkpoint,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+        rows = pq.read_table(checkpoint)
+        add = rows["add"].type
+        values = [each and {**each, "stats": None} for each in rows["add"].to_pylist()]
+        rows = rows.set_column(rows.column_names.index("add"), "add", pa.array(values, add))
+        pq.write_table(rows, checkpoint)
+    assert prune(tmp_path, "id = 45").totals.files_left_out == (3 if is_whole else 1)
+
+
 # ---- Iceberg -----------------------------------------------------------------------------
 
 
