@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, count, islice
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.bounds import Bounds, BoundsReader, collation_problem
@@ -34,6 +35,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
 from parquet_bloom.indexes.bloom_index import BloomIndex, IndexedFile, IndexedSchema, index_of
+from parquet_bloom.indexes.stored import file_filters
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.partitions import Partitions, constant_partitions, might_hold, partitions_of
@@ -68,7 +70,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
+from parquet_bloom.tables import LiveFile, Snapshot, directory_of, fsspec_options, live_sources
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -102,15 +104,16 @@ class _File:
     """What the tests of a bound condition are given: a file's row groups, and the answers of filters so far.
 
     Both `open` and `answers` are by test and row group; `open` has the filter, and the hashes of the literals that
-    nothing else can rule out.
+    nothing else can rule out. `absent` has the verdict on tests whose literals another format's filter lacks.
     """
 
-    __slots__ = ("answers", "footer", "open")
+    __slots__ = ("absent", "answers", "footer", "open")
 
     def __init__(self, footer: Footer) -> None:
         self.footer = footer
         self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
+        self.absent: dict[int, Verdict] = {}
 
     def facts(self, reader: BoundsReader) -> Sequence[_Facts]:
         """Return what is known of a leaf's column chunks, by row group."""
@@ -178,6 +181,7 @@ class _Reading:
     hashes: tuple[int, ...]
     interval: Interval | str
     reason: str | None
+    literal: Any = None  # where there is one
 
     @property
     def is_point(self) -> bool:
@@ -190,6 +194,7 @@ class _Literals:
 
     def __init__(self, values: Sequence[Sequence[_Reading]]) -> None:
         self.hulls = tuple(_hull([reading.interval for reading in readings]) for readings in values)
+        self.readings = [reading.literal for reading in chain.from_iterable(values)]
         points = []
         self._spans = []
         for reading in chain.from_iterable(values):
@@ -264,6 +269,8 @@ class _ColumnTest(_Bound):
     def judge(self, file: _File | _IndexedFiles, row_group: int) -> Verdict:
         if answer := file.answers.get((self.number, row_group)):
             return self._judge_answer(answer)
+        if self.number in file.absent:
+            return file.absent[self.number]
         leaf, facts = self.leaf, file.facts(self.reader)[row_group]
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
@@ -280,7 +287,7 @@ class _ColumnTest(_Bound):
 
     def judge_all(self, file: _File | _IndexedFiles, count: int) -> list[Verdict]:
         needle = self.literals.needle if self.op == "=" and not file.answers else None
-        if needle is None or (self.is_negated and self.leaf.is_repeated):
+        if needle is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
             return super(_ColumnTest, self).judge_all(file, count)
         key, hashes = needle
         verdicts = []
@@ -380,6 +387,8 @@ class _IndexedFiles:
 
     They have the same columns and partitions, so they differ only in what the filters answer.
     """
+
+    absent: Mapping[int, Verdict] = MappingProxyType({})
 
     def __init__(self, schema: IndexedSchema, bound: _Bound) -> None:
         self._indexed, self._bound = schema.indexed, bound
@@ -625,7 +634,7 @@ class _Binder:
     def _reading(self, leaf: LeafColumn, literal: Any) -> _Reading:
         encodings = encode_literal(leaf, literal, timezone=self._timezone)
         interval = literal_interval(leaf, literal, timezone=self._timezone)
-        return _Reading(encodings.hashes(), interval, encodings.reason)
+        return _Reading(encodings.hashes(), interval, encodings.reason, literal)
 
 
 _Test = Comparison | In | IsNull
@@ -923,6 +932,10 @@ class TableFiles:
         """Return a file's number among those of the snapshot."""
         return self._numbers[source]
 
+    def live(self, source: Source) -> LiveFile:
+        """Return what the snapshot says of a file."""
+        return self.snapshot.files[self._numbers[source]]
+
 
 @dataclass(frozen=True, slots=True)
 class Judge:
@@ -949,9 +962,9 @@ class Judge:
         binder = _Binder(
             normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
         )
-        ruled_out = self._by_table(sources, binder.findings, disputed)
-        self._by_index(sources, binder, ruled_out)
-        others = [source for source, verdict in zip(sources, ruled_out, strict=True) if verdict is None]
+        known = self._by_table(sources, binder.findings, disputed)
+        self._by_index(sources, binder, known)
+        others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
         judged = []
         plans = ((source, self._judge_file(source, binder)) for source in others)
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
@@ -965,15 +978,21 @@ class Judge:
             progress(len(sources), len(sources))
         self._keep_changed(others, judged)
         rest = iter(judged)
-        return [verdict or next(rest) for verdict in ruled_out], binder.findings
+        return [verdict or next(rest) for verdict in known], binder.findings
 
     def _by_table(
         self, sources: list[Source], findings: Findings, disputed: frozenset[int]
     ) -> list[FileVerdict | None]:
-        """Return the verdicts on the files that what their table records rules out, whole; nothing is asked of them."""
-        ruled_out: list[FileVerdict | None] = [None] * len(sources)
-        if self.table is None or (recorded := self.table.snapshot.recorded) is None:
-            return ruled_out
+        """Return the verdicts on the files of which their table says enough, whole; nothing is asked of them."""
+        if self.table is None:
+            return [None] * len(sources)
+        reasons = (self.table.live(source).not_excluded for source in sources)
+        known = [
+            FileVerdict(source.name, source.size, kept_whole=reason) if reason else None
+            for source, reason in zip(sources, reasons, strict=True)
+        ]
+        if (recorded := self.table.snapshot.recorded) is None:
+            return known
         # A binder of its own: it judges columns by the table's types, and files must agree among themselves only.
         binder = _Binder(
             normalized(self.predicate), self.timezone, case_sensitive=self.case_sensitive, disputed=disputed
@@ -986,6 +1005,8 @@ class Judge:
         ]
         likes: dict[Partitions, tuple[_Bound, list[tuple[int, Sequence[Bounds | None]]]]] = {}
         for number, source in enumerate(sources):
+            if known[number] is not None:
+                continue
             partitions = self._partitions(source)
             if partitions not in likes:
                 constants = partitions.constants
@@ -996,17 +1017,17 @@ class Judge:
             verdict = _RecordedFile({index: column[at] for index, column in columns}, bound).judge()
             if verdict.rank is CANNOT:
                 reason = f"{verdict.reason} ({recorded.where})"
-                ruled_out[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
+                known[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
         findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
-        return ruled_out
+        return known
 
-    def _by_index(self, sources: list[Source], binder: _Binder, ruled_out: list[FileVerdict | None]) -> None:
+    def _by_index(self, sources: list[Source], binder: _Binder, known: list[FileVerdict | None]) -> None:
         """Fill in the verdicts on those other files that the index rules out, whole; nothing is asked of them."""
         if self.index is None:
             return
         likes: dict[tuple[IndexedSchema, Partitions], list[tuple[int, IndexedFile]]] = {}
         for number, source in enumerate(sources):
-            if ruled_out[number] is None and (file := self.index.find(source)) is not None:
+            if known[number] is None and (file := self.index.find(source)) is not None:
                 likes.setdefault((file.schema, self._partitions(source)), []).append((number, file))
         judged = [
             (_IndexedFiles(schema, binder.bind(self._leaves(schema), partitions)), files)
@@ -1022,13 +1043,14 @@ class Judge:
             of_files = list(zip(*islice(answers, len(like.questions)), strict=True)) or [()] * len(files)
             for (number, file), of_file in zip(files, of_files, strict=True):
                 if (verdict := like.verdict(of_file)).rank is CANNOT:
-                    ruled_out[number] = _ruled_out(sources[number], file, verdict)
+                    known[number] = _ruled_out(sources[number], file, verdict)
 
     def _judge_file(self, source: Source, binder: _Binder) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
         leaves = footer.leaves if self.table is None else self.table.snapshot.leaves(footer)
         bound = binder.bind(leaves, self._partitions(source))
         file = _File(footer)
+        yield from self._ask_other_formats(source, file, bound)
         verdicts = bound.judge_all(file, footer.num_row_groups)
         for row_group, group in enumerate(footer.metadata.row_groups):
             if group.num_rows == 0:
@@ -1044,6 +1066,24 @@ class Judge:
         for row_group in open_groups:
             verdicts[row_group] = bound.judge(file, row_group)
         return _record(source, footer, verdicts)
+
+    def _ask_other_formats(self, source: Source, file: _File, bound: _Bound) -> Plan[None]:
+        """Plan to note the tests that hold for no row by a filter that another format has of the file."""
+        live = self.table.live(source) if self.table else None
+        try:
+            filters = yield from file_filters(file.footer, live)
+        except (CorruptFileError, UnsupportedError):
+            return  # `inspect` tells of it
+        if not filters:
+            return
+        for test in _tests(bound):
+            if not isinstance(test, _ColumnTest) or test.op != "=" or test.is_negated:
+                continue
+            path = file.footer.leaves[test.leaf.index].path
+            for found in filters:
+                if found.column == path and not any(found.might_contain(test.literals.readings)):
+                    reason = f"the {found.format} filter of {test.leaf.name} lacks the value"
+                    file.absent[test.number] = Verdict(CANNOT, reason, FILTER)
 
     def _leaves(self, schema: IndexedSchema) -> tuple[LeafColumn, ...]:
         return schema.leaves if self.table is None else self.table.snapshot.leaves(schema)
