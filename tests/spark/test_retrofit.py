@@ -446,10 +446,9 @@ def test_tables_are_refused(folder):
 def test_the_job_has_a_description_and_progress_is_told(folder):
     told = []
     on_spark.add(spark(), folder, "id", progress=lambda done, total: told.append((done, total)))
-    jobs = spark()._jvm.scala.jdk.javaapi.CollectionConverters.asJava(
-        spark().sparkContext._jsc.sc().statusStore().jobsList(None)
-    )
-    assert "parquet_bloom: adding filters" in {str(job.description())[len("Some(") : -1] for job in jobs}
+    jobs = spark()._jsc.sc().statusStore().jobsList(None)
+    described = {str(jobs.apply(i).description()) for i in range(jobs.size())}
+    assert "Some(parquet_bloom: adding filters)" in described
     assert all(0 <= done <= total for done, total in told)
     assert spark().sparkContext.getLocalProperty("spark.job.description") is None
 
