@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.parallel import Progress
@@ -52,7 +54,8 @@ def start(
     """Return the running session, or a new one on `master` (default: what `spark-submit` says, else `local[*]`).
 
     A master such as sc://host:15002, or SPARK_REMOTE without one, is a server of Spark Connect. Raises
-    `UnsupportedError`, with what to install, where there is no PySpark or no Java.
+    `UnsupportedError`, with what to install, where there is no PySpark or no Java, and `ConnectionError` where no
+    server answers.
     """
     try:
         from pyspark.errors import PySparkException
@@ -61,6 +64,7 @@ def start(
         raise UnsupportedError(PYSPARK_NEEDED) from error
     remote = os.environ.get("SPARK_REMOTE", "") if master is None else master
     if remote.startswith("sc://"):
+        _require_answer(remote)
         try:
             return SparkSession.builder.remote(remote).getOrCreate()
         except ImportError as error:
@@ -80,6 +84,21 @@ def start(
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise UnsupportedError(JAVA_ENDED) from error
         raise
+
+
+def _require_answer(remote: str) -> None:
+    """Raise where nothing listens: the client would try again for many minutes."""
+    address = urlsplit(remote.partition(";")[0])
+    try:
+        socket.create_connection(
+            (address.hostname or "", address.port or _CONNECT_PORT), timeout=_POLITE_SECONDS
+        ).close()
+    except (OSError, ValueError) as error:
+        raise ConnectionError(f"no Spark Connect server answers at {remote}: {error}") from error
+
+
+_CONNECT_PORT = 15002
+_POLITE_SECONDS = 10.0
 
 
 def _has_gateway() -> bool:
