@@ -20,6 +20,7 @@ from parquet_bloom.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
 from parquet_bloom.footer import Footer, Plan, together, with_tail
 from parquet_bloom.indexes.bloom_index import BloomIndex, Place, index_of
+from parquet_bloom.indexes.stored import file_filters
 from parquet_bloom.keys import Keys, KeySet, key_set, read_keys, write_candidates
 from parquet_bloom.parallel import Progress
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, distrust, usable
@@ -35,7 +36,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
+from parquet_bloom.tables import LiveFile, Snapshot, directory_of, fsspec_options, live_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,6 +82,7 @@ class Search:
     index: BloomIndex | None = None
     sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, BoundsReader] = field(default_factory=dict)
+    literals: list[Any] | None = None
     spare: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
 
@@ -93,19 +95,52 @@ class Search:
             self.readers[leaf] = BoundsReader(leaf)
         return self.sets[leaf.physical_type, leaf.type_length, leaf.logical_type, self.timezone], self.readers[leaf]
 
+    def values(self, leaf: LeafColumn) -> list[Any]:
+        """Return the keys as literals, for filters that hash them in a way of their own; None for what is none."""
+        if self.keys.are_text and not (leaf.logical_type and leaf.logical_type.name == "STRING"):
+            return [None] * len(self.keys)
+        if self.literals is None:
+            is_arrow = self.keys.literals is self.keys.shown
+            self.literals = self.keys.shown.to_pylist() if is_arrow else list(self.keys.literals)
+        return self.literals
 
-def _search_file(source: Source, search: Search) -> Plan[list[Hit]]:
+
+def _search_file(source: Source, search: Search, live: LiveFile | None) -> Plan[list[Hit]]:
     footer = yield from footer_of(source, search.cache)
     path = search.path if search.snapshot is None else search.snapshot.locate(footer, search.path)
     leaf = find_leaf(footer.leaves, path)
     search.bound(leaf)  # raises what concerns the keys
+    may_hold = yield from _ask_other_formats(footer, leaf, search, live)
+    if may_hold is not None and not any(may_hold):
+        return []
     groups = iter(range(footer.num_row_groups))
     hits: list[Hit] = []
     while some := list(islice(groups, FILTERS_AT_ONCE)):
         plans = (_search_row_group(source, footer, group, leaf, search) for group in some)
         found = yield from with_tail(footer, together(plans))
         hits += (hit for of_group in found for hit in of_group)
+    if may_hold is not None:
+        hits = [narrowed for hit in hits if (narrowed := _narrowed(hit, may_hold)).keys]
     return hits
+
+
+def _ask_other_formats(
+    footer: Footer, leaf: LeafColumn, search: Search, live: LiveFile | None
+) -> Plan[Sequence[int] | None]:
+    """Plan to return which keys another format's filters of a file leave possible, a truth value each; None for all."""
+    try:
+        filters = yield from file_filters(footer, live)
+    except (CorruptFileError, UnsupportedError):
+        return None  # `inspect` tells of it
+    answers = [found.might_contain(search.values(leaf)) for found in filters if found.column == leaf.path]
+    if len(answers) < 2:
+        return answers[0] if answers else None
+    return [all(of_key) for of_key in zip(*answers, strict=True)]
+
+
+def _narrowed(hit: Hit, may_hold: Sequence[int]) -> Hit:
+    keys = range(len(may_hold)) if hit.keys is None else hit.keys
+    return Hit(hit.row_group, [key for key in keys if may_hold[key]], hit.reason)
 
 
 def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None) -> set[Source]:
@@ -347,14 +382,19 @@ def outcomes(
 ) -> Iterator[tuple[Source, list[Hit] | Exception]]:
     """Yield each file with its hits, or the error that it gave; one that turns out to have changed comes again."""
     judged: list[Source] = []
-    ruled_out = _by_table(sources, search)
-    ruled_out |= _by_index([source for source in sources if source not in ruled_out], search, log)
-    for source in ruled_out:
+    live = dict(zip(sources, search.snapshot.files, strict=True)) if search.snapshot else {}
+    unprovable = {source: file.not_excluded for source, file in live.items() if file.not_excluded}
+    yield from ((source, [Hit(None, None, reason)]) for source, reason in unprovable.items())
+    ruled_out = _by_table(sources, search) - unprovable.keys()
+    known = ruled_out | unprovable.keys()
+    of_index = _by_index([source for source in sources if source not in known], search, log)
+    for source in ruled_out | of_index:
         yield source, []
-    if progress and ruled_out:
-        progress(len(ruled_out), len(sources))
-    plans = ((source, _search_file(source, search)) for source in sources if source not in ruled_out)
-    for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(ruled_out) + 1):
+    known |= of_index
+    if progress and known:
+        progress(len(known), len(sources))
+    plans = ((source, _search_file(source, search, live.get(source))) for source in sources if source not in known)
+    for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(known) + 1):
         if not isinstance(outcome, Exception):
             judged.append(source)
         yield source, outcome

@@ -152,4 +152,5 @@ def test_an_interrupted_add_ends_its_tasks_and_leaves_nothing_behind(server, beg
 def test_a_server_that_is_not_there_is_said_to_be(lake):
     line = ["-m", "parquet_bloom", "inspect", "--engine", "spark", "--master", "sc://127.0.0.1:9", "plain"]
     done = run(*line, cwd=lake.parent)
-    assert done.returncode == 2 and "no Spark Connect server answers at sc://127.0.0.1:9" in done.stderr
+    assert done.returncode == 2
+    assert "no Spark Connect server answers at sc://127.0.0.1:9" in done.stderr
