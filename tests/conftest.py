@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,18 +18,6 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("patient")
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Tells workers what belongs together: a file's tests share fixtures, and those with Spark share one JVM.
-
-    Those with Spark come first: they take one worker as long as all the others take the other one.
-    """
-    for item in items:
-        group = "spark" if item.get_closest_marker("spark") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session")
