@@ -9,3 +9,25 @@ def check(bitset: ReadableBuffer, hashes: ReadableBuffer, /) -> bytes: ...
 def fold(bitset: ReadableBuffer, /) -> bytes: ...
 def merge(bitset: ReadableBuffer, other: ReadableBuffer, /) -> bytes: ...
 def census(bitset: ReadableBuffer, /) -> tuple[int, float, float]: ...
+def hadoop_insert(
+    bits: WriteableBuffer,
+    num_bits: int,
+    num_hashes: int,
+    offsets: ReadableBuffer,
+    offset_width: int,
+    data: ReadableBuffer,
+    start: int,
+    count: int,
+    /,
+) -> None: ...
+def hadoop_check(
+    bits: ReadableBuffer,
+    num_bits: int,
+    num_hashes: int,
+    offsets: ReadableBuffer,
+    offset_width: int,
+    data: ReadableBuffer,
+    start: int,
+    count: int,
+    /,
+) -> bytes: ...

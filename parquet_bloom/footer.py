@@ -76,6 +76,19 @@ class Footer:
         """The id that the schema gives each leaf, if it does."""
         return tuple(element.field_id for element in self.metadata.schema[1:] if element.type is not None)
 
+    @cached_property
+    def key_values(self) -> dict[str, str | None]:
+        """The entries that writers left: key -> text, None where an entry has none.
+
+        Raises `CorruptFileError` where they are no text, or a key has two entries that differ: readers do not agree
+        about which of them counts.
+        """
+        found: dict[str, str | None] = {}
+        for entry in decode(ttypes.FooterKeyValues, self.raw)[0].key_value_metadata or ():
+            if entry.key is None or found.setdefault(entry.key, entry.value) != entry.value:
+                raise CorruptFileError(f"the footer has two entries of the key {entry.key!r}")
+        return found
+
     @property
     def is_signed(self) -> bool:
         """Whether the file uses encryption with a plaintext footer, whose bytes are signed."""

@@ -864,6 +864,29 @@ def names_in(fs: Any, folder: str) -> set[str]:
     return set()
 
 
+def files_below(path: str, *, storage_options: StorageOptions = None) -> dict[str, int]:
+    """Return the size of every file below a directory, hidden ones included, by its path there."""
+    fs, top = resolve(path, None, storage_options)
+    top = top.rstrip("/")
+    found: dict[str, int] = {}
+    if not is_local(fs):
+        fs.invalidate_cache(top)
+        for name, info in fs.find(top, detail=True).items():
+            found[name.removeprefix(top).lstrip("/")] = info["size"]
+        return found
+    entered: set[str] = set()
+    for folder, folders, files in os.walk(top or "/", followlinks=True, onerror=_complain):
+        if (real := os.path.realpath(folder)) in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        for name in files:
+            whole = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                found[whole[len(top) :].lstrip("/")] = os.stat(whole).st_size
+    return found
+
+
 def join_output(fs: Any, output: str, relative: str = "") -> str:
     """Return the path, as `fs` calls it, of `output` or of what lies below it."""
     scheme = output.partition("://")[0] if "://" in output else None

@@ -176,3 +176,62 @@ def header(num_bytes: int) -> bytes:
     zigzag = 2 * num_bytes
     union_with_empty_struct = bytes([struct, struct, end, end])
     return bytes([i32]) + varint(zigzag) + 3 * union_with_empty_struct + bytes([end])
+
+
+# --- Hadoop's bloom filter, with its own Murmur (org.apache.hadoop.util.hash.MurmurHash) ------------------
+
+
+def hadoop_murmur(data: bytes, seed: int) -> int:
+    """A signed number, as Java has it."""
+    multiplier = 0x5BD1E995
+    hash = seed % 2**32 ^ len(data)
+    whole = len(data) // 4 * 4
+    for at in range(0, whole, 4):
+        group = little_endian(data[at : at + 4]) * multiplier % 2**32
+        group = (group ^ group >> 24) * multiplier % 2**32
+        hash = hash * multiplier % 2**32 ^ group
+    if tail := data[whole:]:
+        for i, byte in enumerate(tail):
+            signed = byte - 256 if byte > 127 else byte
+            hash ^= (signed << 8 * (len(tail) - 1 - i)) % 2**32
+        hash = hash * multiplier % 2**32
+    hash = (hash ^ hash >> 13) * multiplier % 2**32
+    hash ^= hash >> 15
+    return hash - 2**32 if hash >= 2**31 else hash
+
+
+def hadoop_positions(key: bytes, num_bits: int, num_hashes: int) -> list[int]:
+    positions, seed = [], 0
+    for _ in range(num_hashes):
+        seed = hadoop_murmur(key, seed)
+        positions.append(abs(seed) % num_bits)
+    return positions
+
+
+def hadoop_bits(keys: list[bytes], num_bits: int, num_hashes: int) -> bytes:
+    bits = bytearray(-(-num_bits // 8))
+    for key in keys:
+        for at in hadoop_positions(key, num_bits, num_hashes):
+            bits[at // 8] |= 1 << at % 8
+    return bytes(bits)
+
+
+def hudi_rows(keys: list[bytes], num_entries: int, max_entries: int) -> tuple[list[list[bytes]], int]:
+    """The keys of each row of Hudi's dynamic filter, and how many its counter says; one key after the other."""
+    rows: list[list[bytes]] = [[]]
+    counter, is_bounded, cursor = 0, False, 0
+    for key in keys:
+        if is_bounded:
+            row = rows[cursor % len(rows)]
+            cursor += 1
+        elif counter >= num_entries:
+            if len(rows) * num_entries < max_entries:
+                rows.append([])
+                counter, row = 0, rows[-1]
+            else:
+                is_bounded, row = True, rows[0]
+        else:
+            row = rows[-1]
+        row.append(key)
+        counter += 1
+    return rows, counter

@@ -333,6 +333,11 @@ struct SlimFileMetaData {
   8: optional EncryptionAlgorithm encryption_algorithm
 }
 
+/** The writers' own entries alone. Their texts may be megabytes, so they are decoded only when they are asked for. */
+struct FooterKeyValues {
+  5: optional list<KeyValue> key_value_metadata
+}
+
 // ---- pages -------------------------------------------------------------------------------
 
 struct DataPageHeader {

@@ -15,6 +15,7 @@ _Struct = TypeVar("_Struct")
 _NAMES = {
     "BloomFilterHeader": "the bloom filter's header",
     "FileMetaData": "the footer",
+    "FooterKeyValues": "the footer",
     "PageHeader": "the page's header",
     "SlimFileMetaData": "the footer",
 }

@@ -80,6 +80,14 @@ ALWAYS_INLINE void store_hash(uint8_t *hashes, size_t i, uint64_t h) {
 #pragma GCC visibility push(hidden)
 #endif
 
+/* offsets.c */
+
+/* How many offsets are looked at together: enough to pay for a vector loop, few enough to stay in L1. */
+#define RUN 256
+
+size_t read_offsets(const uint8_t *offsets, size_t offset_width, size_t count, size_t data_bytes,
+                    uint64_t run[RUN + 1]);
+
 /* xxh64.c */
 void hash_fixed(const uint8_t *values, size_t width, size_t count, uint8_t *hashes);
 size_t hash_variable(const uint8_t *offsets, size_t offset_width, const uint8_t *data, size_t data_bytes,
@@ -97,6 +105,12 @@ void check_hashes(const uint8_t *bitset, size_t num_blocks, const uint8_t *hashe
 void fold_bitset(const uint8_t *bitset, size_t num_blocks, uint8_t *folded);
 void merge_bitsets(const uint8_t *one, const uint8_t *other, size_t num_blocks, uint8_t *both);
 bitset_census take_census(const uint8_t *bitset, size_t num_blocks);
+
+/* hadoop.c */
+size_t hadoop_insert(uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, const uint8_t *offsets,
+                     size_t offset_width, const uint8_t *data, size_t data_bytes, size_t count);
+size_t hadoop_check(const uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, const uint8_t *offsets,
+                    size_t offset_width, const uint8_t *data, size_t data_bytes, size_t count, uint8_t *found);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

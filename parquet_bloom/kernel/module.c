@@ -35,6 +35,25 @@ static int valid_slice(Py_ssize_t start, Py_ssize_t count, Py_ssize_t available)
     return 0;
 }
 
+static int valid_offsets(const Py_buffer *offsets, Py_ssize_t offset_width, Py_ssize_t start, Py_ssize_t count) {
+    Py_ssize_t available;
+    if (offset_width != 4 && offset_width != 8) {
+        PyErr_Format(PyExc_ValueError, "offsets are 4 or 8 bytes wide, not %zd", offset_width);
+        return 0;
+    }
+    available = offsets->len / offset_width; /* n values have n + 1 offsets; no values may have none at all */
+    return valid_slice(start, count, available - (available > 0));
+}
+
+static int all_sound(size_t done, Py_ssize_t start, Py_ssize_t count, const Py_buffer *data) {
+    if (done == (size_t)count) {
+        return 1;
+    }
+    PyErr_Format(PyExc_ValueError, "the offsets of value %zd run backwards or leave the %zd bytes of data",
+                 start + (Py_ssize_t)done, data->len);
+    return 0;
+}
+
 /* A new bytes object for the hashes of `count` values; its content is still to be written. */
 static PyObject *new_hashes(Py_ssize_t count) {
     return count > PY_SSIZE_T_MAX / 8 ? PyErr_NoMemory() : PyBytes_FromStringAndSize(NULL, count * 8);
@@ -78,32 +97,23 @@ PyDoc_STRVAR(hash_variable_doc,
 
 static PyObject *py_hash_variable(PyObject *module, PyObject *args) {
     Py_buffer offsets, data;
-    Py_ssize_t offset_width, start, count, available;
+    Py_ssize_t offset_width, start, count;
     PyObject *hashes = NULL;
     (void)module;
     if (!PyArg_ParseTuple(args, "y*ny*nn:hash_variable", &offsets, &offset_width, &data, &start, &count)) {
         return NULL;
     }
-    if (offset_width != 4 && offset_width != 8) {
-        PyErr_Format(PyExc_ValueError, "offsets are 4 or 8 bytes wide, not %zd", offset_width);
-        goto done;
-    }
-    available = offsets.len / offset_width; /* n values have n + 1 offsets; no values may have none at all */
-    available -= available > 0;
-    if (valid_slice(start, count, available) && (hashes = new_hashes(count)) != NULL && count > 0) {
+    if (valid_offsets(&offsets, offset_width, start, count) && (hashes = new_hashes(count)) != NULL && count > 0) {
         const uint8_t *first = (const uint8_t *)offsets.buf + start * offset_width;
         uint8_t *out = bytes_of(hashes);
         size_t hashed;
         Py_BEGIN_ALLOW_THREADS
         hashed = hash_variable(first, (size_t)offset_width, data.buf, (size_t)data.len, (size_t)count, out);
         Py_END_ALLOW_THREADS
-        if (hashed < (size_t)count) {
+        if (!all_sound(hashed, start, count, &data)) {
             Py_CLEAR(hashes);
-            PyErr_Format(PyExc_ValueError, "the offsets of value %zd run backwards or leave the %zd bytes of data",
-                         start + (Py_ssize_t)hashed, data.len);
         }
     }
-done:
     PyBuffer_Release(&offsets);
     PyBuffer_Release(&data);
     return hashes;
@@ -232,6 +242,79 @@ static PyObject *py_census(PyObject *module, PyObject *args) {
     return result;
 }
 
+static int valid_hadoop(const Py_buffer *bits, Py_ssize_t num_bits, Py_ssize_t num_hashes) {
+    if (num_bits > 0 && num_bits <= INT32_MAX && num_hashes > 0 && num_hashes <= INT32_MAX &&
+        bits->len == num_bits / 8 + (num_bits % 8 > 0)) {
+        return 1;
+    }
+    PyErr_Format(PyExc_ValueError, "%zd bytes are no filter of %zd bits and %zd hashes", bits->len, num_bits,
+                 num_hashes);
+    return 0;
+}
+
+PyDoc_STRVAR(hadoop_insert_doc,
+             "hadoop_insert(bits, num_bits, num_hashes, offsets, offset_width, data, start, count, /)\n--\n\n"
+             "Set the bits of `count` keys, from index `start` on, in a filter of Hadoop's with its Murmur hash.\n\n"
+             "`bits` is a writable buffer of ceil(num_bits / 8) bytes; keys are given as in `hash_variable`. When\n"
+             "offsets are a ValueError, the keys before them have been inserted.");
+
+static PyObject *py_hadoop_insert(PyObject *module, PyObject *args) {
+    Py_buffer bits, offsets, data;
+    Py_ssize_t num_bits, num_hashes, offset_width, start, count;
+    int valid;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "w*nny*ny*nn:hadoop_insert", &bits, &num_bits, &num_hashes, &offsets, &offset_width,
+                          &data, &start, &count)) {
+        return NULL;
+    }
+    valid = valid_hadoop(&bits, num_bits, num_hashes) && valid_offsets(&offsets, offset_width, start, count);
+    if (valid && count > 0) {
+        const uint8_t *first = (const uint8_t *)offsets.buf + start * offset_width;
+        size_t done;
+        Py_BEGIN_ALLOW_THREADS
+        done = hadoop_insert(bits.buf, (uint32_t)num_bits, (uint32_t)num_hashes, first, (size_t)offset_width,
+                             data.buf, (size_t)data.len, (size_t)count);
+        Py_END_ALLOW_THREADS
+        valid = all_sound(done, start, count, &data);
+    }
+    PyBuffer_Release(&bits);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&data);
+    return valid ? Py_NewRef(Py_None) : NULL;
+}
+
+PyDoc_STRVAR(hadoop_check_doc,
+             "hadoop_check(bits, num_bits, num_hashes, offsets, offset_width, data, start, count, /)\n--\n\n"
+             "Return one byte for each key: 1 when all of its bits are set, else 0. Arguments as in `hadoop_insert`.");
+
+static PyObject *py_hadoop_check(PyObject *module, PyObject *args) {
+    Py_buffer bits, offsets, data;
+    Py_ssize_t num_bits, num_hashes, offset_width, start, count;
+    PyObject *found = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*nny*ny*nn:hadoop_check", &bits, &num_bits, &num_hashes, &offsets, &offset_width,
+                          &data, &start, &count)) {
+        return NULL;
+    }
+    if (valid_hadoop(&bits, num_bits, num_hashes) && valid_offsets(&offsets, offset_width, start, count) &&
+        (found = PyBytes_FromStringAndSize(NULL, count)) != NULL && count > 0) {
+        const uint8_t *first = (const uint8_t *)offsets.buf + start * offset_width;
+        uint8_t *out = bytes_of(found);
+        size_t done;
+        Py_BEGIN_ALLOW_THREADS
+        done = hadoop_check(bits.buf, (uint32_t)num_bits, (uint32_t)num_hashes, first, (size_t)offset_width,
+                            data.buf, (size_t)data.len, (size_t)count, out);
+        Py_END_ALLOW_THREADS
+        if (!all_sound(done, start, count, &data)) {
+            Py_CLEAR(found);
+        }
+    }
+    PyBuffer_Release(&bits);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&data);
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"hash_fixed", py_hash_fixed, METH_VARARGS, hash_fixed_doc},
     {"hash_variable", py_hash_variable, METH_VARARGS, hash_variable_doc},
@@ -240,6 +323,8 @@ static PyMethodDef methods[] = {
     {"fold", py_fold, METH_VARARGS, fold_doc},
     {"merge", py_merge, METH_VARARGS, merge_doc},
     {"census", py_census, METH_VARARGS, census_doc},
+    {"hadoop_insert", py_hadoop_insert, METH_VARARGS, hadoop_insert_doc},
+    {"hadoop_check", py_hadoop_check, METH_VARARGS, hadoop_check_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,11 +24,9 @@ from urllib.parse import quote, unquote
 
 from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
-from parquet_bloom.footer import Plan
 from parquet_bloom.ordering import Key
-from parquet_bloom.ranges import ByteRange
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
-from parquet_bloom.storage import StorageOptions, drive, find, is_local, resolve
+from parquet_bloom.storage import StorageOptions, find, is_local, resolve
 from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
@@ -38,6 +36,7 @@ from parquet_bloom.tables.snapshots import (
     UnknownOutcomeError,
     check_outcome,
     check_swaps,
+    contents,
     delta_options,
     fsspec_options,
     moment,
@@ -172,7 +171,7 @@ class OpenDelta:
         whole = [(at, num) for (at, num), parts in found.items() if at <= version and len(parts) == num]
         if not whole:
             return 0
-        for data in _contents(found[max(whole)]):
+        for data in contents(found[max(whole)]):
             with pq.ParquetFile(io.BytesIO(data)) as checkpoint:
                 wanted = [f"add.{name}" for name in (*_KEPT, "partitionValues", "tags", "deletionVector")]
                 for row in checkpoint.read(columns=wanted).column("add").to_pylist():
@@ -190,7 +189,7 @@ class OpenDelta:
             raise UnsupportedError(
                 f"{error}: the log of {self._root} goes on from a checkpoint of a kind that is not read here (V2)"
             ) from None
-        for version, data in zip(versions, _contents(sources), strict=True):
+        for version, data in zip(versions, contents(sources), strict=True):
             for line in data.splitlines():
                 action = json.loads(line) if line else {}
                 if "add" in action:
@@ -349,17 +348,6 @@ def _root_of(uri: str) -> tuple[str, bool]:
     if uri.startswith("file://") or "://" not in uri:
         return unquote(uri.removeprefix("file://")).rstrip("/") or "/", True
     return unquote(uri).rstrip("/"), False
-
-
-def _contents(sources: Sequence[Any]) -> Iterator[bytes]:
-    def whole(size: int) -> Plan[bytes]:
-        (data,) = yield [ByteRange(0, size)]
-        return data
-
-    for _, outcome in drive((source, whole(source.size)) for source in sources):
-        if isinstance(outcome, Exception):
-            raise outcome
-        yield outcome
 
 
 def _as_text(value: Any) -> str | None:

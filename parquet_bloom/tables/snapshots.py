@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
-from parquet_bloom.footer import interned
+from parquet_bloom.footer import Plan, interned
+from parquet_bloom.ranges import ByteRange
 from parquet_bloom.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.storage import Source, StorageOptions, drive, find
 from parquet_bloom.tables.recorded import Recorded
 
 
@@ -59,7 +60,7 @@ class Columns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The live files of a table, at a Delta version or an Iceberg snapshot id (None: it has none yet).
+    """The live files of a table, at a Delta version, an Iceberg snapshot id or a Hudi instant (None: it has none yet).
 
     Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
@@ -246,6 +247,19 @@ def moment(as_of: str) -> datetime:
     except ValueError:
         raise ValueError(f"{as_of!r} is neither a version of the table nor a time such as 2026-01-31T12:00") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def contents(sources: Sequence[Source]) -> Iterator[bytes]:
+    """Yield what is in files, whole and in their order; raises what reading one of them raised."""
+
+    def whole(size: int) -> Plan[bytes]:
+        (data,) = yield [ByteRange(0, size)]
+        return data
+
+    for _, outcome in drive((source, whole(source.size)) for source in sources):
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield outcome
 
 
 _S3_OPTIONS = {

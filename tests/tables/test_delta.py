@@ -168,8 +168,8 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         snapshot_of(tmp_path / "t", kind="iceberg")
     with pytest.raises(FileNotFoundError, match="not the directory of a Delta or Iceberg table"):
         open_table(tmp_path)
-    with pytest.raises(UnsupportedError, match="hudi tables are not read here"):
-        snapshot_of(tmp_path, kind="hudi")
+    with pytest.raises(UnsupportedError, match="lance tables are not read here"):
+        snapshot_of(tmp_path, kind="lance")
     with pytest.raises(UnsupportedError, match="neither a path"):
         snapshot_of(7)
     assert snapshot_of(tmp_path / "t", kind="delta") is not None

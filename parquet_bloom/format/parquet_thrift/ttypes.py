@@ -4358,6 +4358,85 @@ class SlimFileMetaData(object):
         return not (self == other)
 
 
+class FooterKeyValues(object):
+    """
+    The writers' own entries alone. Their texts may be megabytes, so they are decoded only when they are asked for.
+
+    Attributes:
+     - key_value_metadata
+
+    """
+
+    __slots__ = (
+        'key_value_metadata',
+    )
+
+
+    def __init__(self, key_value_metadata=None,):
+        self.key_value_metadata = key_value_metadata
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 5:
+                if ftype == TType.LIST:
+                    self.key_value_metadata = []
+                    (_etype108, _size105) = iprot.readListBegin()
+                    for _i109 in range(_size105):
+                        _elem110 = KeyValue()
+                        _elem110.read(iprot)
+                        self.key_value_metadata.append(_elem110)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('FooterKeyValues')
+        if self.key_value_metadata is not None:
+            oprot.writeFieldBegin('key_value_metadata', TType.LIST, 5)
+            oprot.writeListBegin(TType.STRUCT, len(self.key_value_metadata))
+            for iter111 in self.key_value_metadata:
+                iter111.write(oprot)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class DataPageHeader(object):
     """
     Attributes:
@@ -5475,6 +5554,15 @@ SlimFileMetaData.thrift_spec = (
     (6, TType.STRING, 'created_by', 'UTF8', None, ),  # 6
     (7, TType.LIST, 'column_orders', (TType.STRUCT, [ColumnOrder, None], False), None, ),  # 7
     (8, TType.STRUCT, 'encryption_algorithm', [EncryptionAlgorithm, None], None, ),  # 8
+)
+all_structs.append(FooterKeyValues)
+FooterKeyValues.thrift_spec = (
+    None,  # 0
+    None,  # 1
+    None,  # 2
+    None,  # 3
+    None,  # 4
+    (5, TType.LIST, 'key_value_metadata', (TType.STRUCT, [KeyValue, None], False), None, ),  # 5
 )
 all_structs.append(DataPageHeader)
 DataPageHeader.thrift_spec = (

@@ -1,0 +1,315 @@
+"""Hudi tables: the live files, by the timeline and a listing. Nothing is ever committed.
+
+A table is file groups, (partition, file id), whose files say in their names which instant wrote them:
+
+    <file id>_<write token>_<instant>.<parquet, orc, hfile or lance>    a base file
+    .<file id>_<instant>.log.<number>_<write token>                     a log file
+
+A file counts if its instant is completed, or older than the timeline, whose beginning is archived. Of a group, the
+newest base file is live, unless a replacecommit (clustering, INSERT OVERWRITE) has replaced the group. Its log files
+hold newer rows. Timeline layout 1 keeps instants in `.hoodie` (`<instant>.<action>`, JSON; a log file is named after
+the base file's instant), layout 2 in `.hoodie/timeline` (`<requested>_<completed>.<action>`, Avro; after its own).
+
+Sources: Hudi's technical specification ("Timeline", "File Layout Hierarchy"), and tables that Hudi wrote.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import Any
+
+from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.storage import Folder, StorageOptions, files_below, is_local, resolve
+from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, contents, fsspec_options, moment
+
+LOGS = "log files of its file group may hold newer rows"
+LOG_ONLY = "it is a log file of a file group that has no base file"
+
+_NEWEST_VERSION = 9
+_WRITES = ("commit", "deltacommit", "replacecommit")
+_BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
+_LOG = re.compile(r"\.(?P<group>[^_]+)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
+_AVRO = b"Obj\x01"
+_NO_DATA = (".hoodie_partition_metadata", "._", "_", ".DS_Store")
+
+_Group = tuple[str, str]  # partition, file id
+
+
+@dataclass(frozen=True, slots=True)
+class _Instant:
+    requested: str
+    completed: str | None  # layout 1 does not say
+    action: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _DataFile:
+    path: str
+    instant: str
+    size: int
+    kind: str = "log"
+
+
+@dataclass(slots=True)
+class _Files:
+    base: list[_DataFile] = field(default_factory=list)
+    logs: list[_DataFile] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What the completed instants say: base files by group and instant, and which instant replaced a group."""
+
+    base: dict[_Group, dict[str, set[str]]] = field(default_factory=dict)
+    replaced: set[_Group] = field(default_factory=set)
+
+
+class OpenHudi:
+    """A Hudi table; see `snapshots.OpenTable`. It cannot be committed to.
+
+    `as_of` is an instant, or a time: in the zone that the table says its instants are in, which is this machine's
+    where it says `LOCAL`, as it does by default and as Hudi itself understands it.
+    """
+
+    kind = "Hudi"
+
+    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+        self._options = fsspec_options(storage_options)
+        path = os.fspath(table)
+        fs, inner = resolve(path, None, self._options)
+        self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
+        self.snapshot = self._read(as_of)
+
+    def refresh(self) -> Snapshot:
+        """Load and return the newest snapshot."""
+        self.snapshot = self._read(None)
+        return self.snapshot
+
+    def require_committable(self) -> None:
+        """Raise `UnsupportedError`: Hudi has no commit that swaps files for equal ones."""
+        raise UnsupportedError(
+            f"{self._root} is a Hudi table, to which nothing is committed here: its base files carry filters of their "
+            "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) makes those of other columns"
+        )
+
+    def refusal(self, file: LiveFile) -> str | None:
+        """Return why this file cannot be swapped."""
+        return "nothing is committed to Hudi tables"
+
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
+        """Raise `UnsupportedError`."""
+        self.require_committable()
+        return self.snapshot
+
+    def verify(self) -> None:
+        """Return: nothing was committed."""
+
+    # ---- reading -------------------------------------------------------------------------
+
+    def _read(self, as_of: int | str | None) -> Snapshot:
+        settings = self._settings()
+        timeline, is_new = self._timeline(settings)
+        names = timeline.names()  # before the listing: what is written between the two is not completed then
+        instants, savepoints = _instants(names, is_new)
+        upto = None if as_of is None else _asked(as_of, settings.get("hoodie.table.timeline.timezone", "LOCAL"))
+        taken = [each for each in instants if upto is None or each.requested <= upto]
+        if upto is not None and not taken:
+            raise UnsupportedError(f"the timeline of {self._root} does not go back to {as_of}")
+        if not taken:
+            return Snapshot(self.kind, self._root, None, ())
+        last = max(each.requested for each in taken)
+        written = self._written(timeline, taken)
+        completed = {each.requested: each.completed for each in instants}
+        first = min((each for each in completed if each not in savepoints), default=last)
+        is_cow = settings.get("hoodie.table.type", "COPY_ON_WRITE").upper() == "COPY_ON_WRITE"
+        live: list[LiveFile] = []
+        groups = self._groups(is_cow)
+        self._check_external(written)
+        for group in sorted({*groups, *written.base}):
+            if group in written.replaced:
+                continue
+            files = groups.get(group, _Files())
+            counted = [f for f in files.base if f.instant <= last and (f.instant in completed or f.instant < first)]
+            base = _newest(counted, written.base.get(group, {}))
+            self._check_present(group, base, written.base.get(group, {}))
+            live += self._live(base, _newer(files.logs, base, completed, last, is_new))
+        return Snapshot(self.kind, self._root, int(last), tuple(live))
+
+    def _settings(self) -> dict[str, str]:
+        folder = Folder(f"{self._root.rstrip('/')}/.hoodie", storage_options=self._options)
+        try:
+            (data,) = contents([folder.source("hoodie.properties")])
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self._root} is no Hudi table: it has no .hoodie/hoodie.properties") from None
+        settings = _properties(data.decode("latin-1"))
+        version = settings.get("hoodie.table.version", "1")
+        if not version.isdecimal() or int(version) > _NEWEST_VERSION:
+            raise UnsupportedError(f"{self._root} is a Hudi table of version {version}, which is not known here")
+        return settings
+
+    def _timeline(self, settings: dict[str, str]) -> tuple[Folder, bool]:
+        version = int(settings.get("hoodie.table.version", "1"))
+        layout = settings.get("hoodie.timeline.layout.version", "2" if version >= 8 else "1")
+        if layout not in ("0", "1", "2"):
+            raise UnsupportedError(f"{self._root} has a timeline of layout {layout}, which is not known here")
+        below = f"/{settings.get('hoodie.timeline.path', 'timeline').strip('/')}" if layout == "2" else ""
+        return Folder(f"{self._root.rstrip('/')}/.hoodie{below}", storage_options=self._options), layout == "2"
+
+    def _written(self, timeline: Folder, instants: Sequence[_Instant]) -> _Written:
+        found = _Written()
+        sources = [timeline.source(each.name) for each in instants]
+        for instant, data in zip(instants, contents(sources), strict=True):
+            try:
+                _take(found, instant, _commit(data))
+            except (ValueError, LookupError, EOFError, TypeError, AttributeError) as error:
+                raise CorruptFileError(f"{instant.name} cannot be read: {error}", path=self._root) from error
+        return found
+
+    def _groups(self, is_cow: bool) -> dict[_Group, _Files]:
+        """Return the files of each group, whatever wrote them."""
+        groups: dict[_Group, _Files] = {}
+        for path, size in files_below(self._root, storage_options=self._options).items():
+            partition, _, name = path.rpartition("/")
+            if path.startswith(".hoodie/") or any(part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")):
+                continue
+            if match := _BASE.fullmatch(name):
+                group = groups.setdefault((partition, match["group"]), _Files())
+                group.base.append(_DataFile(path, match["instant"], size, match["kind"]))
+            elif match := _LOG.fullmatch(name):
+                if not (is_cow and name.endswith(".cdc")):  # changes for those who ask for them, and no rows
+                    group = groups.setdefault((partition, match["group"]), _Files())
+                    group.logs.append(_DataFile(path, match["instant"], size))
+            elif not name.startswith(_NO_DATA) and name.endswith((".parquet", ".orc", ".hfile", ".lance")):
+                raise UnsupportedError(
+                    f"{path} of {self._root} is not named as Hudi names files; is it part of the table?"
+                )
+        return groups
+
+    def _check_external(self, written: _Written) -> None:
+        for instants in written.base.values():
+            for name in (name for names in instants.values() for name in names):
+                if not _BASE.fullmatch(name):
+                    raise UnsupportedError(f"{self._root} has files that Hudi did not write, such as {name}")
+
+    def _check_present(self, group: _Group, base: Sequence[_DataFile], written: dict[str, set[str]]) -> None:
+        """Raise unless the newest base file that the timeline speaks of is there: an older one has not all the rows."""
+        newest = max(written, default=None)
+        if newest is not None and (not base or base[0].instant < newest):
+            name = min(written[newest])
+            raise CorruptFileError(f"{'/'.join(filter(None, group[:1]))}/{name} is gone (cleaned?)", path=self._root)
+
+    def _live(self, base: Sequence[_DataFile], logs: Sequence[_DataFile]) -> Iterator[LiveFile]:
+        for file in base:
+            reason = (
+                LOGS if logs else None if file.kind == "parquet" else f"it is a base file of the kind {file.kind}"
+            )
+            yield self._file(file, reason, has_deletes=bool(logs))
+        if not base:
+            yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
+
+    def _file(self, file: _DataFile, reason: str | None, *, has_deletes: bool) -> LiveFile:
+        path = f"{self._root.rstrip('/')}/{file.path}"
+        return LiveFile(path, file.path, file.size, None, has_deletes=has_deletes, not_excluded=reason)
+
+
+def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_DataFile]:
+    """Return the newest base file; several where tries of one write have left more than one, and none is known."""
+    newest = max((file.instant for file in files), default=None)
+    tries = [file for file in files if file.instant == newest]
+    named = [f for f in tries if f.path.rpartition("/")[2] in written.get(newest or "", ())]
+    return named or sorted(tries, key=lambda file: file.path)
+
+
+def _newer(
+    logs: Sequence[_DataFile], base: Sequence[_DataFile], completed: dict[str, str | None], last: str, is_new: bool
+) -> list[_DataFile]:
+    """Return the log files that may hold rows which the base file has not: what is not known to be older may."""
+    since = base[0].instant if base else ""
+    found = []
+    for log in sorted(logs, key=lambda log: log.path):
+        # In layout 2 a write that was requested before the base file's may have been completed after it.
+        ended = completed.get(log.instant) if is_new else log.instant
+        is_older = ended is not None and ended < since
+        if log.instant <= last and not is_older:
+            found.append(log)
+    return found
+
+
+def _instants(names: Sequence[str], is_new: bool) -> tuple[list[_Instant], set[str]]:
+    """Return the completed writes, in order, and the instants that are saved."""
+    form = re.compile(r"(\d+)_(\d+)\.([a-z]+)" if is_new else r"(\d+)()\.([a-z]+)")
+    found, saved = [], set()
+    for name in names:
+        if match := form.fullmatch(name):
+            requested, completed, action = match.groups()
+            if action in _WRITES:
+                found.append(_Instant(requested, completed or None, action, name))
+            elif action == "savepoint":
+                saved.add(requested)
+    return sorted(found, key=lambda each: each.requested), saved
+
+
+def _asked(as_of: int | str, zone: str) -> str:
+    text = str(as_of)
+    if text.isdecimal():
+        if not 14 <= len(text) <= 17:
+            raise ValueError(f"{text} is no instant: they have 14 or 17 digits, such as 20260131120000000")
+        return text.ljust(17, "9")
+    time = moment(text)
+    time = time.astimezone(UTC) if zone.upper() == "UTC" else time.astimezone()
+    return f"{time:%Y%m%d%H%M%S}{time.microsecond // 1000:03}"
+
+
+def _take(found: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
+    """Add what a completed instant says."""
+    for partition, stats in (commit.get("partitionToWriteStats") or {}).items():
+        for stat in stats:
+            name = (stat.get("path") or "").rpartition("/")[2]
+            if name and not _LOG.match(name):
+                of_group = found.base.setdefault((partition, stat["fileId"]), {})
+                of_group.setdefault(instant.requested, set()).add(name)
+    for partition, groups in (commit.get("partitionToReplaceFileIds") or {}).items():
+        found.replaced |= {(partition, group) for group in groups}
+
+
+def _commit(data: bytes) -> dict[str, Any]:
+    """Return a completed instant's metadata, of either encoding."""
+    if not data:
+        return {}
+    if not data.startswith(_AVRO):
+        found: dict[str, Any] = json.loads(data)
+        return found
+    try:
+        import fastavro
+    except ImportError:
+        raise UnsupportedError(
+            "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
+        ) from None
+    records: list[dict[str, Any]] = list(fastavro.reader(io.BytesIO(data)))
+    (record,) = records
+    return record
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Return the entries of a Java properties file, one a line."""
+    found = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"\s*((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)", line)
+        if match and not line.lstrip().startswith(("#", "!")):
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
