@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,23 +126,43 @@ def write_container(indexes: Container) -> bytes:
 
 
 def build_container(indexes: Container) -> bytes:
-    """Return a container of the indexes, byte by byte what Paimon writes of them: in the order of Java's HashMap."""
-    return write_container({column: _in_java_order(kinds) for column, kinds in _in_java_order(indexes).items()})
+    """Return a container of the indexes, byte by byte what Paimon writes of columns that are no maps.
+
+    The columns come as the table's option lists them, and are then in the order of the HashMaps that Paimon takes them
+    through: its options, its writers, and what these wrote (FileIndexOptions.java, DataFileIndexWriter.java).
+    """
+    # Of an option's column: Objects.hash(name, null, false).
+    columns = _computed(indexes, lambda name: (31 * (31 * (31 + _java_hash(name))) + 1237) & _LOW)
+    columns = _computed(_put(columns), _java_hash)
+    return write_container({name: {kind: indexes[name][kind] for kind in _put(indexes[name])} for name in columns})
 
 
-def _in_java_order(named: Mapping[str, Any]) -> dict[str, Any]:
+def _put(names: Iterable[str]) -> list[str]:
+    """Return the names in the order of a HashMap that they were `put` into."""
+    return _by_bucket(list(names), _java_hash, late=0)
+
+
+def _computed(names: Iterable[str], hashed: Callable[[str], int]) -> list[str]:
+    """Return the names in the order of a HashMap that they came into by `computeIfAbsent`.
+
+    It puts a name before the others of its bucket, and more buckets are made one name later.
+    """
+    return _by_bucket(list(names)[::-1], hashed, late=1)
+
+
+def _by_bucket(names: list[str], hashed: Callable[[str], int], *, late: int) -> list[str]:
     buckets = 16
-    while 4 * len(named) > 3 * buckets:
+    while 4 * (len(names) - late) > 3 * buckets:
         buckets *= 2
-    return {name: named[name] for name in sorted(named, key=lambda name: _spread(name) % buckets)}
+    return sorted(names, key=lambda name: (hashed(name) ^ hashed(name) >> 16) % buckets)
 
 
-def _spread(name: str) -> int:
-    """Return the hash of a text in Java's HashMap: of `String.hashCode`, the halves one on the other."""
+def _java_hash(name: str) -> int:
+    """Return what Java's `String.hashCode` does, unsigned."""
     code = 0
     for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & _LOW
-    return code ^ code >> 16
+    return code
 
 
 def _head_length(start: bytes, size: int) -> int:

@@ -218,12 +218,13 @@ def joined_pairs(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def test_the_order_is_that_of_a_java_hash_map() -> None:
-    # The strings' hash codes: 97 ... 122 and, of "Aa" and "BB", 2112 both.
-    names = ["z", "BB", "a", "Aa", "q", "p"]
-    buckets = {"z": 10, "BB": 0, "Aa": 0, "a": 1, "q": 1, "p": 0}  # of 16
-    wanted = sorted(names, key=buckets.__getitem__)
-    assert list(parse_container(paimon.build_container({name: {"k": b"1"} for name in names}))) == wanted
+def test_the_order_is_that_of_java_hash_maps() -> None:
+    # Buckets of 16: BB, Aa, p 0; a, q 1; z 10. Of one bucket, the last to come is the first to be written.
+    names = {"z": 10, "BB": 0, "a": 1, "Aa": 0, "q": 1, "p": 0}
+    found = list(parse_container(paimon.build_container({name: {"k": b"1"} for name in names})))
+    assert [names[name] for name in found] == sorted(names.values())
+    types = dict.fromkeys(("range-bitmap", "bsi", "bitmap", "bloom-filter"), b"1")
+    assert list(parse_container(paimon.build_container({"a": types}))["a"]) == list(types)[::-1]
 
 
 @pytest.mark.parametrize(
