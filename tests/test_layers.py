@@ -61,6 +61,7 @@ DOORS = {
     "pyspark": {"spark"},
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},
+    "fastavro": {"tables"},
     "thrift": {"format"},
     "xxhash": {"values"},
     "click": {"cli"},

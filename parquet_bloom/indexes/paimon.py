@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +39,7 @@ from parquet_bloom.indexes.file_filters import Description
 from parquet_bloom.predicate import ColumnPath
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType
+from parquet_bloom.tables import LiveFile
 from parquet_bloom.values import encode_literal, hash_array, hash_plain
 
 if TYPE_CHECKING:
@@ -80,12 +81,17 @@ def read_entries(size: int) -> Plan[tuple[Entry, ...]]:
 
     Raises `CorruptFileError` for what is no container, `UnsupportedError` for one of another version.
     """
+    return (yield from _read_head(size))[0]
+
+
+def _read_head(size: int) -> Plan[tuple[tuple[Entry, ...], bytes]]:
+    """Plan to read the head, and return the indexes and all bytes that were read."""
     (start,) = yield [ByteRange(0, min(size, _FIRST_READ))]
     length = _head_length(start, size)
     if length > len(start):
         (rest,) = yield [ByteRange(len(start), length)]
         start += rest
-    return _entries(start[:length], length, size)
+    return _entries(start[:length], length, size), start
 
 
 _FIRST_READ = 4096
@@ -97,9 +103,8 @@ def parse_container(data: bytes) -> dict[str, dict[str, bytes | None]]:
 
     Raises `CorruptFileError` for what is no container, `UnsupportedError` for one of another version.
     """
-    length = _head_length(data, len(data))
     found: dict[str, dict[str, bytes | None]] = {}
-    for column, kind, start, size in _entries(data[:length], length, len(data)):
+    for column, kind, start, size in _entries_of(data):
         found.setdefault(column, {})[kind] = data[start : start + size] if start >= 0 else None
     return found
 
@@ -176,6 +181,11 @@ def _head_length(start: bytes, size: int) -> int:
     if not _PREFIX.size + 4 <= length <= size:
         raise CorruptFileError(f"the head of {length:,} bytes does not fit into {size:,}", offset=12)
     return int(length)
+
+
+def _entries_of(data: bytes) -> tuple[Entry, ...]:
+    length = _head_length(data, len(data))
+    return _entries(data[:length], length, len(data))
 
 
 def _entries(head: bytes, length: int, size: int) -> tuple[Entry, ...]:
@@ -506,3 +516,39 @@ class PaimonFilter:
     def _might_contain(self, value: object) -> bool:
         hashes = literal_hashes(self.kind, value)
         return not hashes or any(map(self.contains_hash, hashes))
+
+
+def filters_of_table(
+    file: LiveFile, size: int = 0, *, columns: Collection[str] | None = None
+) -> Plan[tuple[PaimonFilter, ...]]:
+    """Plan to read the filters of a Paimon table's data file, of all its columns or of some, by their names in it.
+
+    The plan reads `file.file_index.path`, of `size` bytes: the head, and then only the filters. It asks for nothing
+    where the manifest holds the index, and where there are none: the file has no index, no column has a type that is
+    hashed, or `file.not_excluded` says that they would prove nothing. Raises what `read_entries` and `PaimonFilter` do.
+    """
+    index = file.file_index
+    if index is None or file.not_excluded is not None:
+        return ()
+    if (known := index.data) is not None:
+        entries, size = _entries_of(known), len(known)
+    else:
+        entries, known = yield from _read_head(size)
+    wanted = {
+        entry.column: ByteRange(entry.start, entry.start + entry.length)
+        for entry in entries
+        if entry.kind == BLOOM_FILTER and entry.start >= 0 and (columns is None or entry.column in columns)
+    }
+    # A name such as `tags[key]` may be that of a map's key.
+    kinds = {name: kind for name, kind in index.columns.items() if is_hashed(kind) and not name.endswith("]")}
+    wanted = {name: found for name, found in wanted.items() if name in kinds}
+    if not wanted:
+        return ()
+    if sum(map(len, wanted.values())) > size:
+        raise CorruptFileError("the filters lie on each other")
+    more = [found for found in wanted.values() if found.stop > len(known)]
+    read = dict(zip(more, (yield more) if more else (), strict=True))
+    return tuple(
+        PaimonFilter(read[found] if found in read else known[found.start : found.stop], (name,), kinds[name])
+        for name, found in wanted.items()
+    )

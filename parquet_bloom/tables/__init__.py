@@ -1,6 +1,7 @@
-"""Tables of Delta Lake and Iceberg: the live files of a snapshot, and commits that swap files for equal ones.
+"""Tables of Delta Lake, Iceberg and Paimon: the live files of a snapshot, and commits that swap files for equal ones.
 
-A table's metadata is read and written through deltalake and pyiceberg only, which are imported when they are needed.
+The metadata of the first two is read and written through deltalake and pyiceberg only, that of Paimon is read through
+fastavro. They are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Any
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
-from parquet_bloom.tables import delta, iceberg
+from parquet_bloom.tables import delta, iceberg, paimon
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
+    FileIndex,
     LiveFile,
     OpenTable,
     Snapshot,
@@ -24,6 +26,7 @@ from parquet_bloom.tables.snapshots import (
 
 __all__ = [
     "FailedCommitError",
+    "FileIndex",
     "LiveFile",
     "OpenTable",
     "Snapshot",
@@ -36,17 +39,22 @@ __all__ = [
     "snapshot_of",
 ]
 
-_OPENERS: dict[str, Callable[..., OpenTable]] = {"Delta": delta.OpenDelta, "Iceberg": iceberg.OpenIceberg}
+_OPENERS: dict[str, Callable[..., OpenTable]] = {
+    "Delta": delta.OpenDelta,
+    "Iceberg": iceberg.OpenIceberg,
+    "Paimon": paimon.OpenPaimon,
+}
 
 
 def snapshot_of(
     table: Any, *, kind: str | None = None, as_of: int | str | None = None, storage_options: StorageOptions = None
 ) -> Snapshot | None:
-    """Return a table's live files, now or `as_of`; None where `table` is not the root of a Delta or Iceberg table.
+    """Return a table's live files, now or `as_of`; None where `table` is the root of no table that is read here.
 
     `table` is a directory, a URL, an Iceberg `*.metadata.json`, a `deltalake.DeltaTable` or a pyiceberg `Table`.
-    `as_of` is a Delta version, an Iceberg snapshot id, branch or tag, or a time in ISO 8601 (UTC unless it says
-    otherwise). With `kind`, "delta" or "iceberg", a path that is no such table raises `FileNotFoundError`.
+    `as_of` is a Delta version, an Iceberg snapshot id, branch or tag, a Paimon snapshot id or tag, or a time in ISO
+    8601 (UTC unless it says otherwise). With `kind`, "delta", "iceberg" or "paimon", a path that is no such table
+    raises `FileNotFoundError`.
 
     `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
     them under their own names.
@@ -64,7 +72,7 @@ def live_sources(
     filesystem: Any = None,
     storage_options: StorageOptions = None,
 ) -> tuple[list[Source], Snapshot | None]:
-    """Return the files that `paths` name: those of the snapshot where they are the root of a Delta or Iceberg table.
+    """Return the files that `paths` name: those of the snapshot where they are the root of a table.
 
     Raises `UnsupportedError` for an `as_of` of anything else, and what `find` and `snapshot_of` raise.
     """
@@ -75,7 +83,7 @@ def live_sources(
     if snapshot is not None:
         return snapshot.sources(storage_options), snapshot
     if as_of is not None:
-        raise UnsupportedError("only the directory of one Delta or Iceberg table has versions")
+        raise UnsupportedError("only the directory of one Delta, Iceberg or Paimon table has versions")
     return find(listed, filesystem=filesystem, storage_options=storage_options), None
 
 
@@ -113,7 +121,7 @@ def open_table(
 def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
     wanted = asked.capitalize() if asked else None
     if wanted not in (None, *_OPENERS):
-        raise UnsupportedError(f"{asked} tables are not read here; delta and iceberg are")
+        raise UnsupportedError(f"{asked} tables are not read here; delta, iceberg and paimon are")
     found = _kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = {base.__module__.partition(".")[0] for base in type(table).__mro__}
