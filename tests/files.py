@@ -17,7 +17,8 @@ from parquet_bloom.storage import Source, find, run
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 ENTRIES = json.loads((FIXTURES / "MANIFEST.json").read_text("utf-8"))
 DAMAGED = [e["file"] for e in ENTRIES if e["file"].startswith("damaged/")]
-SOUND = [e["file"] for e in ENTRIES if e["file"] not in DAMAGED and not e.get("encrypted")]
+PARQUET = [e for e in ENTRIES if e["file"].endswith(".parquet")]
+SOUND = [e["file"] for e in PARQUET if e["file"] not in DAMAGED and not e.get("encrypted")]
 PYARROW_CANNOT = {e["file"]: e["pyarrow_cannot"] for e in ENTRIES if "pyarrow_cannot" in e}
 SMALL = "pyarrow/small.parquet"
 

@@ -18,7 +18,7 @@ from parquet_bloom.values import unbuildable
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 ENTRIES: list[dict[str, Any]] = json.loads((FIXTURES / "MANIFEST.json").read_text("utf-8"))
 DAMAGED = [e for e in ENTRIES if e["file"].startswith("damaged/")]
-SOUND = [e for e in ENTRIES if e not in DAMAGED and not e.get("encrypted")]
+SOUND = [e for e in ENTRIES if e not in DAMAGED and not e.get("encrypted") and e["file"].endswith(".parquet")]
 FILES = [e["file"] for e in SOUND]
 
 RICH = [
