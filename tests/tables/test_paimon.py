@@ -24,7 +24,7 @@ from parquet_bloom.storage import RequestLog, find, run
 from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
-NAMES = sorted(path.stem for path in (FIXTURES / "paimon").glob("*.zip"))
+NAMES = sorted(path.relative_to(FIXTURES).as_posix().removesuffix(".zip") for path in FIXTURES.glob("paimon*/*.zip"))
 Open = Callable[[str], tuple[Path, dict[str, Any]]]
 
 
@@ -33,7 +33,7 @@ def unpacked(tmp_path: Path) -> Open:
     """Returns what unpacks a table, and gives its directory and Paimon's answers."""
 
     def unpack(name: str) -> tuple[Path, dict[str, Any]]:
-        with zipfile.ZipFile(FIXTURES / "paimon" / f"{name}.zip") as packed:
+        with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
             packed.extractall(tmp_path / name)
         return tmp_path / name / "table", json.loads((tmp_path / name / "answers.json").read_text("utf-8"))
 
@@ -91,14 +91,14 @@ def test_files_that_speak_for_their_rows_have_the_rows_that_paimon_reads(unpacke
 
 def test_filters_are_paimons_byte_by_byte_and_hold_every_value(unpacked: Open) -> None:
     seen = 0
-    for name in ("append", "evolved"):
+    for name in ("paimon/append", "paimon/evolved", "paimon_rust/append", "paimon_rust/embedded"):
         table, answers = unpacked(name)
         for version in answers:
             for file in read(table, as_of=version).files:
                 found = filters(file)
-                assert bool(found) == (file.not_excluded is None)
+                assert bool(found) == (file.not_excluded is None and file.file_index is not None)
                 for bloom in found:
-                    is_first = name == "append" or version == "1"
+                    is_first = name != "paimon/evolved" or version == "1"
                     options = {"items": 60, "fpp": 0.05} if is_first else {"items": 20, "fpp": 0.1}
                     values = column(file, bloom.column[0])
                     payload = index.build(values, bloom.kind, **options)
@@ -106,7 +106,7 @@ def test_filters_are_paimons_byte_by_byte_and_hold_every_value(unpacked: Open) -
                     present = values.to_pylist()
                     assert bloom.might_contain(present) == b"\1" * len(present)
                     seen += 1
-                if found:
+                if found and name.startswith("paimon/"):  # the other one writes columns in another order
                     data = container(file)
                     assert index.build_container(index.parse_container(data)) == data
     assert seen > 100
@@ -125,7 +125,7 @@ def payloads(file: LiveFile) -> dict[str, dict[str, bytes | None]]:
 
 
 def test_no_file_with_a_key_is_excluded_and_most_others_are(unpacked: Open) -> None:
-    table, answers = unpacked("append")
+    table, answers = unpacked("paimon/append")
     excluded = asked = 0
     for version in answers:
         files = read(table, as_of=version).files
@@ -143,7 +143,7 @@ def test_no_file_with_a_key_is_excluded_and_most_others_are(unpacked: Open) -> N
 
 
 def test_only_what_is_needed_of_an_index_is_read(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     file = read(table).files[0]
     monkeypatch.setattr(index, "_FIRST_READ", 100)
     log = RequestLog()
@@ -160,16 +160,16 @@ def test_only_what_is_needed_of_an_index_is_read(unpacked: Open, monkeypatch: py
 
 def test_reasons_for_keeping_a_file(unpacked: Open) -> None:
     reasons = {name: [file.not_excluded for file in read(unpacked(name)[0]).files] for name in NAMES}
-    assert reasons["append"] == [None] * 3
-    assert reasons["evolved"][1] is None
-    assert "another name" in str(reasons["evolved"][0])
-    assert all("merge" in str(reason) for reason in reasons["pk"])
-    assert reasons["pk_dv"] == [None] * 2
-    assert ["no Parquet file" in str(reason) for reason in reasons["avro"]] == [True, False, False]
+    assert reasons["paimon/append"] == [None] * 3
+    assert reasons["paimon/evolved"][1] is None
+    assert "another name" in str(reasons["paimon/evolved"][0])
+    assert all("merge" in str(reason) for reason in reasons["paimon/pk"])
+    assert reasons["paimon/pk_dv"] == [None] * 2
+    assert ["no Parquet file" in str(reason) for reason in reasons["paimon/avro"]] == [True, False, False]
 
 
 def test_deletion_vectors_are_told(unpacked: Open) -> None:
-    table, answers = unpacked("pk_dv")
+    table, answers = unpacked("paimon/pk_dv")
     told = {version: [file.has_deletes for file in read(table, as_of=version).files] for version in answers}
     assert any(map(any, told.values()))
     for version, flags in told.items():
@@ -185,7 +185,7 @@ def edited(unpacked: Open) -> Callable[..., LiveFile]:
     def edit(
         schema: Callable[[dict[str, Any]], None] | None = None, entry: Callable[[dict[str, Any]], None] | None = None
     ) -> LiveFile:
-        table, _ = unpacked("append")
+        table, _ = unpacked("paimon/append")
         for number in range(2, 6):
             (table / "snapshot" / f"snapshot-{number}").unlink()
         if schema is not None:
@@ -316,7 +316,7 @@ def test_what_is_no_filter_of_a_column_says_nothing(
 
 
 def test_a_time_and_a_tag_name_a_snapshot(unpacked: Open) -> None:
-    table, _ = unpacked("evolved")
+    table, _ = unpacked("paimon/evolved")
     times = [json.loads((table / "snapshot" / f"snapshot-{n}").read_text("utf-8"))["timeMillis"] for n in (1, 2)]
     assert read(table, as_of="before").version == 1
     assert read(table, as_of="before").files[0].not_excluded is None
@@ -329,13 +329,13 @@ def test_a_time_and_a_tag_name_a_snapshot(unpacked: Open) -> None:
 
 
 def test_a_hint_that_is_behind_misleads_nobody(unpacked: Open) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     (table / "snapshot" / "LATEST").write_text("2", "utf-8")
     assert read(table).version == 5
 
 
 def test_a_table_without_a_snapshot_has_no_files(unpacked: Open) -> None:
-    table, _ = unpacked("pk")
+    table, _ = unpacked("paimon/pk")
     shutil.rmtree(table / "snapshot")
     (table / "snapshot").mkdir()
     assert (read(table).version, read(table).files) == (None, ())
@@ -343,7 +343,7 @@ def test_a_table_without_a_snapshot_has_no_files(unpacked: Open) -> None:
 
 def test_a_deleted_file_may_come_back_under_its_name(unpacked: Open) -> None:
     """A table whose indexes were rebuilt has, of each file, the old entry deleted and the same file added."""
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     (before,) = read(table, as_of=1).files
     (path,) = manifests(table, 1)
     reader = fastavro.reader(io.BytesIO(path.read_bytes()))
@@ -360,7 +360,7 @@ def test_a_deleted_file_may_come_back_under_its_name(unpacked: Open) -> None:
 
 
 def test_nothing_is_committed(unpacked: Open) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     with pytest.raises(UnsupportedError, match="rewrite_file_index"):
         open_table(str(table))
     opened = OpenPaimon(table)
@@ -373,7 +373,7 @@ def test_nothing_is_committed(unpacked: Open) -> None:
 @pytest.mark.parametrize("pattern", ["snapshot/snapshot-5", "schema/schema-0", "manifest/*"])
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"Obj\x01", b"\xff" * 50])
 def test_damaged_metadata_are_told(pattern: str, data: bytes, unpacked: Open) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     for path in table.glob(pattern):
         path.write_bytes(data)
     with pytest.raises((CorruptFileError, UnsupportedError)):
@@ -381,7 +381,7 @@ def test_damaged_metadata_are_told(pattern: str, data: bytes, unpacked: Open) ->
 
 
 def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     for path in (table / "manifest").iterdir():
         path.write_bytes(b"PAR1 or ORC")
     with pytest.raises(UnsupportedError, match="no Avro file"):
@@ -389,7 +389,7 @@ def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
 
 
 def test_without_fastavro_the_extra_is_named(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, _ = unpacked("append")
+    table, _ = unpacked("paimon/append")
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(UnsupportedError, match=r"parquet-bloom\[paimon\]"):
         read(table)
