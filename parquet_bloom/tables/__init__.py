@@ -1,7 +1,7 @@
-"""Tables of Delta Lake, Iceberg and Hudi: the live files of a snapshot, and commits that swap files for equal ones.
+"""Tables of Delta Lake, Iceberg, Hudi and Paimon: the live files of a snapshot, and commits that swap files.
 
-A table's metadata is read and written through deltalake and pyiceberg only, which are imported when they are needed.
-Hudi's timeline is read here, and never written.
+The metadata of the first two is read and written through deltalake and pyiceberg only, which are imported when they are
+needed, as fastavro is, through which Hudi's timeline and Paimon's manifests are read. Those are never written.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
-from parquet_bloom.tables import delta, hudi, iceberg
+from parquet_bloom.tables import delta, hudi, iceberg, paimon
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
+    FileIndex,
     LiveFile,
     OpenTable,
     Snapshot,
@@ -25,6 +26,7 @@ from parquet_bloom.tables.snapshots import (
 
 __all__ = [
     "FailedCommitError",
+    "FileIndex",
     "LiveFile",
     "OpenTable",
     "Snapshot",
@@ -41,17 +43,18 @@ _OPENERS: dict[str, Callable[..., OpenTable]] = {
     "Delta": delta.OpenDelta,
     "Iceberg": iceberg.OpenIceberg,
     "Hudi": hudi.OpenHudi,
+    "Paimon": paimon.OpenPaimon,
 }
 
 
 def snapshot_of(
     table: Any, *, kind: str | None = None, as_of: int | str | None = None, storage_options: StorageOptions = None
 ) -> Snapshot | None:
-    """Return a table's live files, now or `as_of`; None where `table` is the root of no table.
+    """Return a table's live files, now or `as_of`; None where `table` is the root of no table that is read here.
 
     `table` is a directory, a URL, an Iceberg `*.metadata.json`, a `deltalake.DeltaTable` or a pyiceberg `Table`.
-    `as_of` is a Delta version, an Iceberg snapshot id, branch or tag, a Hudi instant, or a time in ISO 8601 (UTC unless
-    it says otherwise). With `kind`, "delta", "iceberg" or "hudi", a path that is no such table raises
+    `as_of` is a Delta version, an Iceberg or Paimon snapshot id, branch or tag, a Hudi instant, or a time in ISO 8601
+    (UTC unless it says otherwise). With `kind`, such as "delta", a path that is no such table raises
     `FileNotFoundError`.
 
     `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
@@ -81,7 +84,7 @@ def live_sources(
     if snapshot is not None:
         return snapshot.sources(storage_options), snapshot
     if as_of is not None:
-        raise UnsupportedError("only the directory of one Delta, Iceberg or Hudi table has versions")
+        raise UnsupportedError("only the directory of one Delta, Iceberg, Hudi or Paimon table has versions")
     return find(listed, filesystem=filesystem, storage_options=storage_options), None
 
 
@@ -119,7 +122,7 @@ def open_table(
 def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
     wanted = asked.capitalize() if asked else None
     if wanted not in (None, *_OPENERS):
-        raise UnsupportedError(f"{asked} tables are not read here; delta, iceberg and hudi are")
+        raise UnsupportedError(f"{asked} tables are not read here; {', '.join(_OPENERS)} are")
     found = _kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = {base.__module__.partition(".")[0] for base in type(table).__mro__}

@@ -24,13 +24,27 @@ class UnknownOutcomeError(ParquetBloomError, OSError):
 
 
 @dataclass(frozen=True, slots=True)
+class FileIndex:
+    """Paimon's index of a data file: a container at `path`, or `data` itself, which the table's manifest held.
+
+    `columns` are those that the file was written with and whose type is not nested, by their names in the file, and
+    those types as Paimon's schemas write them.
+    """
+
+    columns: dict[str, str]
+    path: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LiveFile:
     """A data file of a snapshot.
 
     `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
     it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
     holds the partition values that are columns' own values, as text, None for NULL. `not_excluded` is why nothing that
-    is known of this file proves that its rows, as readers of the table see them, are not there.
+    is known of this file proves that its rows, as readers of the table see them, are not there. `file_index` is what a
+    Paimon table has of it.
     """
 
     path: str
@@ -40,6 +54,7 @@ class LiveFile:
     partition: dict[str, str | None] = field(default_factory=dict)
     has_deletes: bool = False
     not_excluded: str | None = None
+    file_index: FileIndex | None = None
 
 
 class Columns(Protocol):

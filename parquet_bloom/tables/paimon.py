@@ -1,0 +1,410 @@
+"""Apache Paimon's tables, read from their own metadata (snapshots, manifest lists and manifests of its file layouts).
+
+    snapshot/snapshot-<id>      JSON: the schema's id, a base and a delta list of manifests
+    manifest/manifest-list-*    Avro: names of manifests
+    manifest/manifest-*         Avro: files that were added and deleted, in order
+    manifest/index-manifest-*   Avro: which files have deletion vectors
+    schema/schema-<id>          JSON: fields with their ids, keys, options; each file was written with one of them
+    <k=v>/bucket-<n>/           data files, and their indexes
+
+What a reader of the table makes of a file is not always what is in it. It merges the files of a primary key without
+deletion vectors, joins the columns of others, and takes a column of an older schema by its id, under another name and
+as another type. Nothing that is known of such a file proves anything then; `LiveFile.not_excluded` says so.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.footer import Plan
+from parquet_bloom.ranges import ByteRange
+from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
+from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
+
+_REFUSAL = "Paimon tables are read here and not committed to; Paimon's own procedure rewrite_file_index adds indexes"
+_INDEX = ".index"
+
+
+class OpenPaimon:
+    """A Paimon table; see `snapshots.OpenTable`. Nothing is committed to it."""
+
+    kind = "Paimon"
+
+    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+        path = os.fspath(table)
+        self._options = fsspec_options(storage_options)
+        fs, inner = resolve(path, None, self._options)
+        self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
+        self._folders: dict[str, Folder] = {}
+        self._schemas: dict[int, _Schema] = {}
+        self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
+
+    def refresh(self) -> Snapshot:
+        """Load and return the newest snapshot."""
+        self.snapshot = self._read(self._newest(), is_newest=True)
+        return self.snapshot
+
+    def require_committable(self) -> None:
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError(_REFUSAL)
+
+    def refusal(self, file: LiveFile) -> str | None:
+        """Return why this file cannot be swapped."""
+        return _REFUSAL
+
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return what a swap of this file does not carry over: nothing."""
+        return ()
+
+    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError(_REFUSAL)
+
+    def verify(self) -> None:
+        """Return: there are no swaps that another writer could have committed over."""
+
+    # ---- files of metadata -----------------------------------------------------------------
+
+    def _folder(self, name: str) -> Folder:
+        if name not in self._folders:
+            self._folders[name] = Folder(f"{self._root}/{name}", storage_options=self._options)
+        return self._folders[name]
+
+    def _json(self, folder: str, name: str) -> dict[str, Any]:
+        source = self._folder(folder).source(name)
+        (data,) = _contents([source])
+        try:
+            found = json.loads(data)
+        except ValueError as error:
+            raise CorruptFileError(f"it is no JSON: {error}", path=source.name) from error
+        if not isinstance(found, dict):
+            raise CorruptFileError("it is no JSON object", path=source.name)
+        return found
+
+    def _records(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield the records of files in the manifests' folder, in order."""
+        sources = [self._folder("manifest").source(name) for name in names]
+        for source, data in zip(sources, _contents(sources), strict=True):
+            yield from _avro(source.name, data)
+
+    def _ids(self, folder: str, prefix: str) -> list[int]:
+        found = (re.fullmatch(rf"{prefix}(\d+)", name) for name in self._folder(folder).names())
+        return sorted(int(match[1]) for match in found if match)
+
+    def _schema(self, number: int) -> _Schema:
+        if number not in self._schemas:
+            self._schemas[number] = _Schema(self._json("schema", f"schema-{number}"), f"{self._root}/schema-{number}")
+        return self._schemas[number]
+
+    # ---- snapshots ---------------------------------------------------------------------------
+
+    def _newest(self) -> dict[str, Any] | None:
+        # Listed, for the hint in LATEST may be behind.
+        ids = self._ids("snapshot", "snapshot-")
+        return self._json("snapshot", f"snapshot-{ids[-1]}") if ids else None
+
+    def _as_of(self, as_of: int | str) -> dict[str, Any]:
+        ids = self._ids("snapshot", "snapshot-")
+        if isinstance(as_of, int) or as_of.isdecimal():
+            if int(as_of) in ids:
+                return self._json("snapshot", f"snapshot-{int(as_of)}")
+        elif f"tag-{as_of}" in self._folder("tag").names():
+            return self._json("tag", f"tag-{as_of}")
+        else:
+            until = int(moment(as_of).timestamp() * 1000)
+            for number in reversed(ids):
+                found = self._json("snapshot", f"snapshot-{number}")
+                if found["timeMillis"] <= until:
+                    return found
+        raise ValueError(f"{self._root} has no snapshot {as_of}")
+
+    def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
+        if at is None:
+            return Snapshot(self.kind, self._root, None, ())
+        try:
+            # Readers take the table's schema for its newest snapshot, and for another one the snapshot's own.
+            schemas = self._ids("schema", "schema-")
+            schema = self._schema(schemas[-1] if is_newest and schemas else at["schemaId"])
+            names = [at["baseManifestList"], at["deltaManifestList"]]
+            manifests = [record["_FILE_NAME"] for record in self._records(names)]
+            live = _merged(self._records(manifests))
+            with_deletes = self._with_deletes(at)
+            files = tuple(self._live_files(schema, live, with_deletes))
+            return Snapshot(self.kind, self._root, int(at["id"]), files)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
+
+    def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
+        """Return the names of the files that have deletion vectors; None where they are not told."""
+        found: set[str] = set()
+        if not at.get("indexManifest"):
+            return found
+        for record in self._records([at["indexManifest"]]):
+            if record["_INDEX_TYPE"] != "DELETION_VECTORS":
+                continue
+            ranges = [value for name, value in record.items() if "DELETION" in name and name.endswith("_RANGES")]
+            if len(ranges) != 1 or ranges[0] is None:
+                return None
+            found.update(each["f0"] for each in ranges[0])
+        return found
+
+    def _live_files(
+        self, schema: _Schema, live: Iterable[dict[str, Any]], with_deletes: set[str] | None
+    ) -> Iterator[LiveFile]:
+        merged = schema.merged
+        for entry in live:
+            file = entry["_FILE"]
+            # A primary key's newest files have no deletion vectors yet: they are not read before they are compacted.
+            if schema.has_vectors and merged is None and schema.keys and file["_LEVEL"] == 0:
+                continue
+            path, folder = self._place(schema, entry)
+            own = self._schema(file["_SCHEMA_ID"])
+            reason = merged or _unlike(schema, own) or _unreadable(file)
+            if entry["_BUCKET"] == _POSTPONED:
+                reason = "its rows have not come to their buckets yet"
+            name = file["_FILE_NAME"]
+            yield LiveFile(
+                path,
+                file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/"),
+                file["_FILE_SIZE"],
+                file["_ROW_COUNT"],
+                has_deletes=merged is not None or with_deletes is None or name in with_deletes,
+                not_excluded=reason,
+                file_index=_file_index(file, own, folder) if schema.uses_indexes else None,
+            )
+
+    def _place(self, schema: _Schema, entry: dict[str, Any]) -> tuple[str, str]:
+        """Return a file's path and that of its folder."""
+        file = entry["_FILE"]
+        if external := file.get("_EXTERNAL_PATH"):
+            path = re.sub(r"^file:(//)?(?=/)", "", external)
+            return path, path.rpartition("/")[0]
+        parts = [self._root, *schema.data_folder, *schema.partition_folders(entry["_PARTITION"])]
+        bucket = "postpone" if entry["_BUCKET"] == _POSTPONED else entry["_BUCKET"]
+        folder = "/".join([*parts, f"bucket-{bucket}"])
+        return f"{folder}/{file['_FILE_NAME']}", folder
+
+
+_POSTPONED = -2
+
+
+def _contents(sources: Sequence[Source]) -> Iterator[bytes]:
+    """Return the files' bytes, in order."""
+
+    def whole(size: int) -> Plan[bytes]:
+        (data,) = yield [ByteRange(0, size)]
+        return data
+
+    found = dict(drive((source, whole(source.size)) for source in dict.fromkeys(sources)))
+    for source in sources:
+        outcome = found[source]
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield outcome
+
+
+def _avro(name: str, data: bytes) -> Iterator[dict[str, Any]]:
+    try:
+        import fastavro
+    except ImportError:
+        raise UnsupportedError("Paimon tables are read by fastavro: pip install 'parquet-bloom[paimon]'") from None
+    if not data.startswith(b"Obj\x01"):
+        raise UnsupportedError(f"{name} is no Avro file; manifests of another format are not read here")
+    try:
+        records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
+    except Exception as error:  # fastavro has no error of its own for what it cannot read
+        if isinstance(error, ValueError) and "you need to install" in str(error):
+            raise UnsupportedError(f"{error}: pip install 'parquet-bloom[paimon]'") from error
+        raise CorruptFileError(f"it does not decode: {error!r}", path=name) from error
+    yield from records
+
+
+def _merged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of files that were added and not deleted afterwards."""
+    live: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for entry in entries:
+        file = entry["_FILE"]
+        identity = (
+            *(entry["_PARTITION"], entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"]),
+            *(tuple(file.get("_EXTRA_FILES") or ()), file.get("_EMBEDDED_FILE_INDEX"), file.get("_EXTERNAL_PATH")),
+        )
+        if entry["_KIND"] == 0:
+            live[identity] = entry
+        elif entry["_KIND"] == 1:
+            live.pop(identity, None)
+        else:
+            raise CorruptFileError(f"{file['_FILE_NAME']}: an entry of kind {entry['_KIND']}")
+    return list(live.values())
+
+
+def _file_index(file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | None:
+    if (embedded := file.get("_EMBEDDED_FILE_INDEX")) is not None:
+        return FileIndex(own.columns, data=bytes(embedded))  # where there are both, readers take this one
+    names = [name for name in file.get("_EXTRA_FILES") or () if name.endswith(_INDEX)]
+    return FileIndex(own.columns, path=f"{folder}/{names[0]}") if len(names) == 1 else None
+
+
+def _unreadable(file: dict[str, Any]) -> str | None:
+    if not file["_FILE_NAME"].endswith(".parquet"):
+        return f"it is no Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
+    if file.get("_WRITE_COLS") is not None:
+        return "it has some of its rows' columns, and other files have the rest"
+    return None
+
+
+# ---- schemas ---------------------------------------------------------------------------------
+
+
+class _Schema:
+    """A schema of the table. `merged` is why no file of such a table speaks for its rows, if none does."""
+
+    def __init__(self, parsed: dict[str, Any], name: str) -> None:
+        try:
+            self.fields = {field["id"]: (field["name"], field["type"]) for field in parsed["fields"]}
+            self.keys = tuple(parsed["primaryKeys"])
+            self._partition_keys = tuple(parsed["partitionKeys"])
+            self._options: dict[str, str] = dict(parsed.get("options") or {})
+            by_name = dict(self.fields.values())
+            self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptFileError(f"a schema that is not understood: {error!r}", path=name) from error
+        self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
+
+    def _is_on(self, option: str, otherwise: str = "false") -> bool:
+        return self._options.get(option, otherwise).strip().lower() == "true"
+
+    @property
+    def has_vectors(self) -> bool:
+        return self._is_on("deletion-vectors.enabled")
+
+    @property
+    def uses_indexes(self) -> bool:
+        return self._is_on("file-index.read.enabled", "true")
+
+    @property
+    def data_folder(self) -> list[str]:
+        folder = self._options.get("data-file.path-directory", "").strip("/")
+        return [folder] if folder else []
+
+    @property
+    def merged(self) -> str | None:
+        if self._is_on("data-evolution.enabled"):
+            return "readers put its rows together from several files"
+        if any(re.fullmatch(r"fields\..*\.default-value", option) for option in self._options):
+            return "readers may put another value in the place of NULL"
+        if self.keys and (not self.has_vectors or self._is_on("deletion-vectors.merge-on-read")):
+            return "readers merge it with other files of its keys; a table with deletion vectors needs no merging"
+        return None
+
+    def partition_folders(self, packed: bytes) -> Iterator[str]:
+        """Yield the folders of a partition, whose values are a binary row."""
+        values = _binary_row(packed, self._partition_types)
+        blank = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
+        is_legacy = self._is_on("partition.legacy-name", "true")
+        for key, value in zip(self._partition_keys, values, strict=True):
+            text = value if isinstance(value, str | None) else _partition_text(value, is_legacy=is_legacy)
+            yield f"{_escaped(key)}={_escaped(text if text and not text.isspace() else blank)}"
+
+
+def _unlike(table: _Schema, own: _Schema) -> str | None:
+    """Return why a file of schema `own` has not the table's columns as they are, or None."""
+    if table is own:
+        return None
+    ids = {name: number for number, (name, _) in own.fields.items()}
+    for number, (name, kind) in table.fields.items():
+        old_name, old_kind = own.fields.get(number, (name, kind))
+        if old_name != name or ids.get(name, number) != number:
+            return f"column {name} had another name when it was written"
+        if not _holds_all(kind, old_kind):
+            return f"column {name} was {old_kind} when it was written and is {kind} now"
+    return None
+
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def _holds_all(kind: Any, old: Any) -> bool:
+    """Return whether values of an older type are the same ones in a type, and their equals the same."""
+    new_kind, old_kind = _bare(kind), _bare(old)
+    if new_kind in _INTEGERS and old_kind in _INTEGERS:
+        return _INTEGERS.index(new_kind) >= _INTEGERS.index(old_kind)
+    texts = [_length(each, "VARCHAR", "STRING") for each in (new_kind, old_kind)]
+    blobs = [_length(each, "VARBINARY", "BYTES") for each in (new_kind, old_kind)]
+    for new_length, old_length in (texts, blobs):
+        if new_length and old_length:
+            return new_length >= old_length
+    return bool(new_kind == old_kind)
+
+
+def _length(kind: Any, some: str, longest: str) -> int:
+    if kind == longest:
+        return 2**31 - 1
+    found = re.fullmatch(rf"{some}\((\d+)\)", kind) if isinstance(kind, str) else None
+    return int(found[1]) if found else 0
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without NOT NULL."""
+    return re.sub(r" NOT NULL$", "", kind.strip().upper()) if isinstance(kind, str) else kind
+
+
+# ---- partitions ------------------------------------------------------------------------------
+
+
+_WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
+
+
+def _binary_row(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
+    """Return the values of a row: its arity, a bit for each NULL after 8 of the header, and 8 bytes for each value.
+
+    Text of up to 7 bytes lies in its 8, and the top bit of their last is set; of other text they hold the length and
+    where it begins (BinaryRow.java).
+    """
+    row = packed[4:]
+    nulls = (len(kinds) + 71) // 64 * 8
+    if int.from_bytes(packed[:4], "big") != len(kinds) or len(row) < nulls + 8 * len(kinds):
+        raise CorruptFileError(f"a partition of {len(packed)} bytes for {len(kinds)} columns")
+    values: list[Any] = []
+    for position, kind in enumerate(kinds):
+        at = nulls + 8 * position
+        word = int.from_bytes(row[at : at + 8], "little")
+        if row[(position + 8) // 8] >> (position % 8) & 1:
+            values.append(None)
+        elif _length(kind, "VARCHAR", "STRING") or _length(kind, "CHAR", "CHAR"):
+            size, start = (word >> 56 & 0x7F, at) if word >> 63 else (word & 0xFFFFFFFF, word >> 32)
+            text = row[start : start + size]
+            if len(text) != size:
+                raise CorruptFileError(f"a partition whose text lies beyond its {len(packed)} bytes")
+            values.append(text.decode())
+        elif kind in _WIDTHS:
+            value: Any = int.from_bytes(row[at : at + _WIDTHS[kind]], "little", signed=True)
+            values.append({"BOOLEAN": bool(value), "DATE": _Day(value)}.get(kind, value))
+        else:
+            raise UnsupportedError(f"the names of partitions by {kind} are not known here")
+    return values
+
+
+class _Day(int):
+    pass
+
+
+def _partition_text(value: int, *, is_legacy: bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, _Day) and not is_legacy:
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    return str(int(value))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+_SPECIAL = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")

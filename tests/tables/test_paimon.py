@@ -1,0 +1,395 @@
+"""Tables that Paimon wrote: the files that it reads, no file with a key left out, and filters as its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+from samples import FIXTURES
+
+from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.indexes import paimon as index
+from parquet_bloom.storage import RequestLog, find, run
+from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, snapshot_of
+from parquet_bloom.tables.paimon import OpenPaimon
+
+NAMES = sorted(path.relative_to(FIXTURES).as_posix().removesuffix(".zip") for path in FIXTURES.glob("paimon*/*.zip"))
+Open = Callable[[str], tuple[Path, dict[str, Any]]]
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Open:
+    """Returns what unpacks a table, and gives its directory and Paimon's answers."""
+
+    def unpack(name: str) -> tuple[Path, dict[str, Any]]:
+        with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
+            packed.extractall(tmp_path / name)
+        return tmp_path / name / "table", json.loads((tmp_path / name / "answers.json").read_text("utf-8"))
+
+    return unpack
+
+
+def read(table: Path | str, **options: Any) -> Snapshot:
+    snapshot = snapshot_of(str(table), **options)
+    assert snapshot is not None
+    return snapshot
+
+
+def listed(snapshot: Snapshot) -> list[list[Any]]:
+    return sorted([file.recorded, file.num_rows] for file in snapshot.files)
+
+
+def filters(file: LiveFile, log: RequestLog | None = None, **options: Any) -> tuple[index.PaimonFilter, ...]:
+    path = file.file_index.path if file.file_index and file.file_index.path else file.path
+    (source,) = find([path])
+    return run(source, index.filters_of_table(file, source.size, **options), log=log)
+
+
+def column(file: LiveFile, name: str) -> Any:
+    return pq.ParquetFile(file.path).read([name])[name]
+
+
+# ---- what the engine says ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_live_files_are_those_that_paimon_reads(name: str, unpacked: Open) -> None:
+    table, answers = unpacked(name)
+    for version, answer in answers.items():
+        assert listed(read(table, as_of=version)) == sorted(answer["files"])
+    newest = read(table)
+    assert (newest.kind, newest.version) == ("Paimon", max(map(int, answers)))
+    assert listed(newest) == sorted(answers[str(newest.version)]["files"])
+    sources, again = live_sources(str(table))
+    assert again == newest
+    assert [source.path for source in sources] == [file.path for file in newest.files]
+
+
+def test_files_that_speak_for_their_rows_have_the_rows_that_paimon_reads(unpacked: Open) -> None:
+    seen = 0
+    for name in NAMES:
+        table, answers = unpacked(name)
+        for version, answer in answers.items():
+            files = read(table, as_of=version).files
+            if all(file.path.endswith(".parquet") and not file.has_deletes for file in files):
+                rows = [value for file in files for value in pq.ParquetFile(file.path).read(["id"])["id"].to_pylist()]
+                assert sorted(rows) == sorted(answer["first_column"])
+                seen += 1
+    assert seen >= 10
+
+
+def test_filters_are_paimons_byte_by_byte_and_hold_every_value(unpacked: Open) -> None:
+    seen = 0
+    for name in ("paimon/append", "paimon/evolved", "paimon_rust/append", "paimon_rust/embedded"):
+        table, answers = unpacked(name)
+        for version in answers:
+            for file in read(table, as_of=version).files:
+                found = filters(file)
+                assert bool(found) == (file.not_excluded is None and file.file_index is not None)
+                for bloom in found:
+                    is_first = name != "paimon/evolved" or version == "1"
+                    options = {"items": 60, "fpp": 0.05} if is_first else {"items": 20, "fpp": 0.1}
+                    values = column(file, bloom.column[0])
+                    payload = index.build(values, bloom.kind, **options)
+                    assert payloads(file)[bloom.column[0]]["bloom-filter"] == payload
+                    present = values.to_pylist()
+                    assert bloom.might_contain(present) == b"\1" * len(present)
+                    seen += 1
+                if found and name.startswith("paimon/"):  # the other one writes columns in another order
+                    data = container(file)
+                    assert index.build_container(index.parse_container(data)) == data
+    assert seen > 100
+
+
+def container(file: LiveFile) -> bytes:
+    assert file.file_index is not None
+    if file.file_index.data is not None:
+        return file.file_index.data
+    assert file.file_index.path is not None
+    return Path(file.file_index.path).read_bytes()
+
+
+def payloads(file: LiveFile) -> dict[str, dict[str, bytes | None]]:
+    return index.parse_container(container(file))
+
+
+def test_no_file_with_a_key_is_excluded_and_most_others_are(unpacked: Open) -> None:
+    table, answers = unpacked("paimon/append")
+    excluded = asked = 0
+    for version in answers:
+        files = read(table, as_of=version).files
+        keys = {name: {v for f in files for v in column(f, name).to_pylist()} for name in ("id", "name", "fine", "raw")}
+        for file in files:
+            for bloom in filters(file, columns=set(keys)):
+                name = bloom.column[0]
+                present = set(column(file, name).to_pylist())
+                asked_keys = sorted(keys[name] - {None}, key=str)
+                for key, answer in zip(asked_keys, bloom.might_contain(asked_keys), strict=True):
+                    assert answer or key not in present
+                    asked += key not in present
+                    excluded += not answer
+    assert excluded > 0.8 * asked > 1000
+
+
+def test_only_what_is_needed_of_an_index_is_read(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/append")
+    file = read(table).files[0]
+    monkeypatch.setattr(index, "_FIRST_READ", 100)
+    log = RequestLog()
+    (bloom,) = filters(file, log, columns={"id"})
+    assert bloom.column == ("id",)
+    head, rest, payload = (ranged for _, ranged in log.requests)
+    assert (head.start, head.stop, rest.start) == (0, 100, 100)
+    assert payload.start >= rest.stop
+    assert len(payload) == len(payloads(file)["id"]["bloom-filter"] or b"")
+
+
+# ---- what proves nothing ------------------------------------------------------------------
+
+
+def test_reasons_for_keeping_a_file(unpacked: Open) -> None:
+    reasons = {name: [file.not_excluded for file in read(unpacked(name)[0]).files] for name in NAMES}
+    assert reasons["paimon/append"] == [None] * 3
+    assert reasons["paimon/evolved"][1] is None
+    assert "another name" in str(reasons["paimon/evolved"][0])
+    assert all("merge" in str(reason) for reason in reasons["paimon/pk"])
+    assert reasons["paimon/pk_dv"] == [None] * 2
+    assert ["no Parquet file" in str(reason) for reason in reasons["paimon/avro"]] == [True, False, False]
+
+
+def test_deletion_vectors_are_told(unpacked: Open) -> None:
+    table, answers = unpacked("paimon/pk_dv")
+    told = {version: [file.has_deletes for file in read(table, as_of=version).files] for version in answers}
+    assert any(map(any, told.values()))
+    for version, flags in told.items():
+        files = read(table, as_of=version).files
+        rows = sum(file.num_rows or 0 for file in files)
+        assert (rows > len(answers[version]["first_column"])) == any(flags)
+
+
+@pytest.fixture
+def edited(unpacked: Open) -> Callable[..., LiveFile]:
+    """Returns what changes a table's schema or a file's entry, and gives the file as it then is."""
+
+    def edit(
+        schema: Callable[[dict[str, Any]], None] | None = None, entry: Callable[[dict[str, Any]], None] | None = None
+    ) -> LiveFile:
+        table, _ = unpacked("paimon/append")
+        for number in range(2, 6):
+            (table / "snapshot" / f"snapshot-{number}").unlink()
+        if schema is not None:
+            old = json.loads((table / "schema" / "schema-0").read_text("utf-8"))
+            schema(old)
+            (table / "schema" / "schema-1").write_text(json.dumps({**old, "id": 1}), "utf-8")
+        if entry is not None:
+            for path in manifests(table, 1):
+                change(path, entry)
+        (file,) = read(table).files
+        return file
+
+    return edit
+
+
+def manifests(table: Path, version: int) -> Iterator[Path]:
+    snapshot = json.loads((table / "snapshot" / f"snapshot-{version}").read_text("utf-8"))
+    for name in ("baseManifestList", "deltaManifestList"):
+        for record in fastavro.reader(io.BytesIO((table / "manifest" / snapshot[name]).read_bytes())):
+            yield table / "manifest" / record["_FILE_NAME"]
+
+
+def change(path: Path, entry: Callable[[dict[str, Any]], None]) -> None:
+    reader = fastavro.reader(io.BytesIO(path.read_bytes()))
+    records = list(reader)
+    for record in records:
+        entry(record)
+    out = io.BytesIO()
+    fastavro.writer(out, reader.writer_schema, records)
+    path.write_bytes(out.getvalue())
+
+
+def option(name: str, value: str) -> Callable[[dict[str, Any]], None]:
+    return lambda schema: schema["options"].update({name: value})
+
+
+def retyped(kind: str, name: str = "id") -> Callable[[dict[str, Any]], None]:
+    return lambda schema: next(f for f in schema["fields"] if f["name"] == name).update(type=kind)
+
+
+def renumbered(schema: dict[str, Any]) -> None:
+    schema["fields"][0]["id"] = 77
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (option("data-evolution.enabled", "true"), "several files"),
+        (option("fields.name.default-value", "none"), "place of NULL"),
+        (lambda schema: schema.update(primaryKeys=["id"]), "merge"),
+        (renumbered, "another name"),
+        (retyped("STRING"), "was BIGINT"),
+        (retyped("INT"), "was BIGINT"),
+        (retyped("VARCHAR(3)", "name"), "was STRING"),
+        (retyped("TIMESTAMP(6)", "at"), r"was TIMESTAMP\(3\)"),
+        (retyped("DOUBLE", "ratio"), "was FLOAT"),
+    ],
+)
+def test_a_table_that_reads_a_file_otherwise_keeps_it(
+    schema: Callable[[dict[str, Any]], None], reason: str, edited: Callable[..., LiveFile]
+) -> None:
+    file = edited(schema)
+    assert re.search(reason, file.not_excluded or "")
+    assert filters(file) == ()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        retyped("BIGINT NOT NULL"),
+        retyped("INT", "small"),
+        option("deletion-vectors.enabled", "true"),
+        lambda schema: schema["fields"].append({"id": 78, "name": "new", "type": "INT"}),
+        lambda schema: schema["fields"].pop(3),
+    ],
+)
+def test_a_table_that_reads_a_file_as_it_is_uses_its_index(
+    schema: Callable[[dict[str, Any]], None], edited: Callable[..., LiveFile]
+) -> None:
+    file = edited(schema)
+    assert file.not_excluded is None
+    assert len(filters(file)) == 10
+
+
+def extra(*names: str) -> Callable[[dict[str, Any]], None]:
+    return lambda entry: entry["_FILE"].update(_EXTRA_FILES=list(names))
+
+
+def test_an_index_that_is_not_certain_is_not_used(edited: Callable[..., LiveFile]) -> None:
+    assert edited(entry=extra("a.index", "b.index")).file_index is None
+    assert edited(entry=extra("a.blob")).file_index is None
+    named = edited(entry=extra("other.blob", "a.index")).file_index
+    assert named is not None
+    assert str(named.path).endswith("/bucket-0/a.index")
+    assert edited(option("file-index.read.enabled", "false")).file_index is None
+
+
+def test_an_index_in_the_manifest_goes_before_the_file(edited: Callable[..., LiveFile]) -> None:
+    data = index.write_container({"id": {"bloom-filter": b"\0\0\0\1\0"}})
+    file = edited(entry=lambda entry: entry["_FILE"].update(_EMBEDDED_FILE_INDEX=data))
+    (bloom,) = filters(file)
+    assert bloom.might_contain([0]) == b"\0"
+
+
+@pytest.mark.parametrize(
+    "indexes",
+    [
+        {"id": {"bitmap": b"12345"}},
+        {"id": {"bloom-filter": None}},
+        {"no such column": {"bloom-filter": b"\0\0\0\1\0"}},
+        {"cost": {"bloom-filter": b"\0\0\0\1\0"}},
+        {"tags[a]": {"bloom-filter": b"\0\0\0\1\0"}},
+        {},
+    ],
+)
+def test_what_is_no_filter_of_a_column_says_nothing(
+    indexes: dict[str, dict[str, bytes | None]], edited: Callable[..., LiveFile]
+) -> None:
+    data = index.write_container(indexes)
+    file = edited(
+        lambda schema: schema["fields"].append({"id": 79, "name": "tags[a]", "type": "INT"}),
+        lambda entry: entry["_FILE"].update(_EMBEDDED_FILE_INDEX=data),
+    )
+    assert filters(file) == ()
+
+
+# ---- metadata -----------------------------------------------------------------------------
+
+
+def test_a_time_and_a_tag_name_a_snapshot(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/evolved")
+    times = [json.loads((table / "snapshot" / f"snapshot-{n}").read_text("utf-8"))["timeMillis"] for n in (1, 2)]
+    assert read(table, as_of="before").version == 1
+    assert read(table, as_of="before").files[0].not_excluded is None
+    for at, version in ((times[0], 1), (times[1] - 1, 1), (times[1], 2)):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
+        assert read(table, as_of=moment.isoformat()).version == version
+    for unknown in ("2000-01-01", 9, "9", "no tag"):
+        with pytest.raises(ValueError, match=r"snapshot|version"):
+            read(table, as_of=unknown)
+
+
+def test_a_hint_that_is_behind_misleads_nobody(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    (table / "snapshot" / "LATEST").write_text("2", "utf-8")
+    assert read(table).version == 5
+
+
+def test_a_table_without_a_snapshot_has_no_files(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/pk")
+    shutil.rmtree(table / "snapshot")
+    (table / "snapshot").mkdir()
+    assert (read(table).version, read(table).files) == (None, ())
+
+
+def test_a_deleted_file_may_come_back_under_its_name(unpacked: Open) -> None:
+    """A table whose indexes were rebuilt has, of each file, the old entry deleted and the same file added."""
+    table, _ = unpacked("paimon/append")
+    (before,) = read(table, as_of=1).files
+    (path,) = manifests(table, 1)
+    reader = fastavro.reader(io.BytesIO(path.read_bytes()))
+    (old,) = list(reader)
+    new = {**old, "_FILE": {**old["_FILE"], "_EXTRA_FILES": ["new.index"]}}
+    for order in ([old, {**old, "_KIND": 1}, new], [old, new, {**old, "_KIND": 1}]):
+        out = io.BytesIO()
+        fastavro.writer(out, reader.writer_schema, order)
+        path.write_bytes(out.getvalue())
+        (file,) = read(table, as_of=1).files
+        assert file.path == before.path
+        assert file.file_index is not None
+        assert str(file.file_index.path).endswith("new.index")
+
+
+def test_nothing_is_committed(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    with pytest.raises(UnsupportedError, match="rewrite_file_index"):
+        open_table(str(table))
+    opened = OpenPaimon(table)
+    with pytest.raises(UnsupportedError, match="not committed to"):
+        opened.commit([])
+    assert opened.refusal(opened.snapshot.files[0])
+    assert opened.refresh() == opened.snapshot
+
+
+@pytest.mark.parametrize("pattern", ["snapshot/snapshot-5", "schema/schema-0", "manifest/*"])
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"Obj\x01", b"\xff" * 50])
+def test_damaged_metadata_are_told(pattern: str, data: bytes, unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    for path in table.glob(pattern):
+        path.write_bytes(data)
+    with pytest.raises((CorruptFileError, UnsupportedError)):
+        read(table)
+
+
+def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    for path in (table / "manifest").iterdir():
+        path.write_bytes(b"PAR1 or ORC")
+    with pytest.raises(UnsupportedError, match="no Avro file"):
+        read(table)
+
+
+def test_without_fastavro_the_extra_is_named(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/append")
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(UnsupportedError, match=r"parquet-bloom\[paimon\]"):
+        read(table)

@@ -1,0 +1,164 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.paimon.CoreOptions;
+import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.fileindex.FileIndexFormat;
+import org.apache.paimon.fileindex.FileIndexOptions;
+import org.apache.paimon.fileindex.FileIndexWriter;
+import org.apache.paimon.fileindex.bloomfilter.BloomFilterFileIndex;
+import org.apache.paimon.fileindex.bloomfilter.FastHash;
+import org.apache.paimon.fs.ByteArraySeekableStream;
+import org.apache.paimon.io.DataFileIndexWriter;
+import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.FieldRef;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeJsonParser;
+import org.apache.paimon.types.DataTypes;
+import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.BloomFilter64;
+
+/** Answers, a line for each line of its input, what Paimon's own classes make of it. Fields are parted by tabs. */
+public final class PaimonWitness {
+    private static final HexFormat HEX = HexFormat.of();
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        PrintStream out = new PrintStream(System.out, false, "UTF-8");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            out.println(answer(line.split("\t", -1)));
+        }
+        out.flush();
+    }
+
+    private static String answer(String[] asked) throws Exception {
+        switch (asked[0]) {
+            case "hash": { // type, value
+                DataType type = DataTypeJsonParser.parseAtomicTypeSQLString(asked[1]);
+                return Long.toUnsignedString(FastHash.getHashFunction(type).hash(value(asked[1], asked[2])));
+            }
+            case "size": { // items, fpp
+                BloomFilter64 made = new BloomFilter64(Long.parseLong(asked[1]), Double.parseDouble(asked[2]));
+                return made.getNumHashFunctions() + " " + made.getBitSet().bitSize();
+            }
+            case "build": { // type, items, fpp, values; "null" is one
+                FileIndexWriter writer = index(asked).createWriter();
+                for (int i = 4; i < asked.length; i++) {
+                    writer.writeRecord(asked[i].equals("null") ? null : value(asked[1], asked[i]));
+                }
+                return HEX.formatHex(writer.serializedBytes());
+            }
+            case "probe": { // type, "10", "0.1", payload, values
+                byte[] payload = HEX.parseHex(asked[4]);
+                FieldRef field = new FieldRef(0, "x", DataTypeJsonParser.parseAtomicTypeSQLString(asked[1]));
+                var reader = index(asked).createReader(new ByteArraySeekableStream(payload), 0, payload.length);
+                StringBuilder found = new StringBuilder();
+                for (int i = 5; i < asked.length; i++) {
+                    found.append(reader.visitEqual(field, value(asked[1], asked[i])).remain() ? 1 : 0);
+                }
+                return found.toString();
+            }
+            case "write": { // column, type of index, payload each; names in hexadecimal UTF-16
+                Map<String, Map<String, byte[]>> indexes = new LinkedHashMap<>();
+                for (int i = 1; i + 2 < asked.length; i += 3) {
+                    indexes.computeIfAbsent(name(asked[i]), k -> new LinkedHashMap<>())
+                            .put(name(asked[i + 1]), asked[i + 2].equals("null") ? null : HEX.parseHex(asked[i + 2]));
+                }
+                return written(indexes);
+            }
+            case "table": { // columns of INT, which hold their places
+                Map<String, String> options = new HashMap<>();
+                String[] names = Arrays.copyOfRange(asked, 1, asked.length);
+                options.put("file-index.bloom-filter.columns", String.join(",", names));
+                GenericRow row = new GenericRow(names.length);
+                for (int i = 0; i < names.length; i++) {
+                    options.put("file-index.bloom-filter." + names[i] + ".items", "9");
+                    row.setField(i, i);
+                }
+                DataType[] types = new DataType[names.length];
+                Arrays.fill(types, DataTypes.INT());
+                FileIndexOptions parsed = new FileIndexOptions(new CoreOptions(options));
+                DataFileIndexWriter writer = DataFileIndexWriter.create(null, null, RowType.of(types, names), parsed);
+                writer.write(row);
+                return written(writer.serializeMaintainers());
+            }
+            case "read": { // container
+                ByteArraySeekableStream stream = new ByteArraySeekableStream(HEX.parseHex(asked[1]));
+                StringBuilder found = new StringBuilder();
+                try (FileIndexFormat.Reader reader = FileIndexFormat.createReader(stream, RowType.of())) {
+                    for (var column : new TreeMap<>(reader.readAll()).entrySet()) {
+                        for (var index : new TreeMap<>(column.getValue()).entrySet()) {
+                            found.append(HEX.formatHex(column.getKey().getBytes("UTF-16BE"))).append(' ');
+                            found.append(HEX.formatHex(index.getKey().getBytes("UTF-16BE"))).append(' ');
+                            found.append(HEX.formatHex(index.getValue())).append('\t');
+                        }
+                    }
+                }
+                return found.toString();
+            }
+            default:
+                throw new IllegalArgumentException(asked[0]);
+        }
+    }
+
+    private static String written(Map<String, Map<String, byte[]>> indexes) throws Exception {
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        try (FileIndexFormat.Writer writer = FileIndexFormat.createWriter(written)) {
+            writer.writeColumnIndexes(indexes);
+        }
+        return HEX.formatHex(written.toByteArray());
+    }
+
+    private static BloomFilterFileIndex index(String[] asked) {
+        Options options = new Options();
+        options.set("items", asked[2]);
+        options.set("fpp", asked[3]);
+        return new BloomFilterFileIndex(DataTypeJsonParser.parseAtomicTypeSQLString(asked[1]), options);
+    }
+
+    private static String name(String hex) throws Exception {
+        StringBuilder name = new StringBuilder();
+        for (int i = 0; i < hex.length(); i += 4) {
+            name.append((char) Integer.parseInt(hex.substring(i, i + 4), 16));
+        }
+        return name.toString();
+    }
+
+    /** A value as Paimon has it inside: texts and bytes in hexadecimal, floats by their bits, times by their ticks. */
+    private static Object value(String type, String text) {
+        switch (type.replaceAll("[( ].*", "")) {
+            case "TINYINT":
+                return Byte.valueOf(text);
+            case "SMALLINT":
+                return Short.valueOf(text);
+            case "INT":
+            case "DATE":
+            case "TIME":
+                return Integer.valueOf(text);
+            case "BIGINT":
+                return Long.valueOf(text);
+            case "FLOAT":
+                return Float.intBitsToFloat(Integer.parseUnsignedInt(text, 16));
+            case "DOUBLE":
+                return Double.longBitsToDouble(Long.parseUnsignedLong(text, 16));
+            case "TIMESTAMP":
+                long nanos = Long.parseLong(text);
+                return Timestamp.fromEpochMillis(Math.floorDiv(nanos, 1000000L), (int) Math.floorMod(nanos, 1000000L));
+            case "CHAR":
+            case "VARCHAR":
+            case "STRING":
+                return BinaryString.fromBytes(HEX.parseHex(text));
+            default:
+                return HEX.parseHex(text);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+"""Paimon's own classes say the same, of thousands of random values, filters and containers.
+
+`PARQUET_BLOOM_WITNESSES` names a folder of jars: Paimon's, such as the bridge that pypaimon 0.2.0 ships, and Hadoop's
+client with slf4j, which PySpark ships. Without it, or without Java, the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from parquet_bloom.indexes import paimon
+from parquet_bloom.indexes.paimon import PaimonFilter, array_hashes, build, parse_container, size_for, write_container
+
+JARS = os.environ.get("PARQUET_BLOOM_WITNESSES")
+pytestmark = pytest.mark.skipif(
+    not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_WITNESSES names no folder of jars, or there is no Java"
+)
+
+Ask = Callable[[list[tuple[object, ...]]], list[str]]
+
+
+@pytest.fixture(scope="module")
+def ask() -> Ask:
+    source = Path(__file__).with_name("PaimonWitness.java")
+
+    def asked(questions: list[tuple[object, ...]]) -> list[str]:
+        text = "".join("\t".join(map(str, question)) + "\n" for question in questions)
+        command = ["java", "-cp", f"{JARS}/*", str(source)]
+        answers = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert len(answers) == len(questions)
+        return answers
+
+    return asked
+
+
+def integers(bits: int) -> Callable[[random.Random], int]:
+    def some(rng: random.Random) -> int:
+        width = rng.randint(1, bits)
+        return rng.randrange(-(2 ** (width - 1)), 2 ** (width - 1))
+
+    return some
+
+
+def text(rng: random.Random) -> str:
+    return "".join(rng.choice("ab é\0派蒙😀Z09") for _ in range(rng.randrange(60)))
+
+
+def raw(rng: random.Random) -> bytes:
+    return rng.randbytes(rng.randrange(100))
+
+
+TICKS = integers(62)
+KINDS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
+    "TINYINT": (pa.int8(), integers(8)),
+    "SMALLINT": (pa.int16(), integers(16)),
+    "INT": (pa.int32(), integers(32)),
+    "BIGINT": (pa.int64(), integers(64)),
+    "FLOAT": (pa.float32(), lambda rng: rng.randbytes(4)),
+    "DOUBLE": (pa.float64(), lambda rng: rng.randbytes(8)),
+    "DATE": (pa.date32(), integers(32)),
+    "TIME(0)": (pa.time32("ms"), lambda rng: rng.randrange(86_400_000)),
+    **{f"TIMESTAMP({p})": (pa.timestamp("ns"), TICKS) for p in (0, 3, 4, 6, 7, 9)},
+    **{f"TIMESTAMP({p}) WITH LOCAL TIME ZONE": (pa.timestamp("ns", "UTC"), TICKS) for p in (0, 3, 4, 6, 9)},
+    **{kind: (pa.string(), text) for kind in ("STRING", "VARCHAR(99)", "CHAR(80)")},
+    **{kind: (pa.binary(), raw) for kind in ("BYTES", "VARBINARY(200)", "BINARY(100)")},
+}
+
+
+def spelled(value: Any, arrow: pa.DataType) -> str:
+    if isinstance(value, bytes):
+        return value[::-1].hex() if pa.types.is_floating(arrow) else value.hex()
+    return value.encode().hex() if isinstance(value, str) else str(value)
+
+
+def array_of(values: list[Any], arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_floating(arrow):
+        width = arrow.bit_width // 8
+        numbers = [None if v is None else struct.unpack("<f" if width == 4 else "<d", v)[0] for v in values]
+        # A NaN of other bits than Python's keeps them only in the buffer.
+        buffers = [pa.array(numbers, arrow).buffers()[0], pa.py_buffer(b"".join(v or bytes(width) for v in values))]
+        return pa.Array.from_buffers(arrow, len(values), buffers)
+    if pa.types.is_temporal(arrow):
+        return pa.array(values, pa.int32() if arrow.bit_width == 32 else pa.int64()).cast(arrow)
+    return pa.array(values, arrow)
+
+
+def test_hashes(ask: Ask) -> None:
+    rng = random.Random(1)
+    drawn = {kind: [some(rng) for _ in range(600)] for kind, (_, some) in KINDS.items()}
+    drawn["FLOAT"] += [struct.pack("<I", bits) for bits in (0, 1 << 31, 0x7FC00001, 0xFFC00000, 0x7F800000)]
+    drawn["DOUBLE"] += [struct.pack("<Q", bits) for bits in (0, 1 << 63, (0x7FF8 << 48) + 1, 0xFFF8 << 48)]
+    questions = [("hash", kind, spelled(v, KINDS[kind][0])) for kind, values in drawn.items() for v in values]
+    ours = [h for kind, v in drawn.items() for h in array_hashes(array_of(v, KINDS[kind][0]), kind).to_pylist()]
+    assert len(questions) > 12_000
+    assert [str(h % 2**64) for h in ours] == ask(questions)
+
+
+def test_sizes(ask: Ask) -> None:
+    rng = random.Random(2)
+    drawn = [(round(10 ** rng.uniform(0, 7)), 10 ** rng.uniform(-9, -0.001)) for _ in range(20_000)]
+    drawn += [(8 * n, 0.5 ** (1 + n % 30)) for n in range(1, 2_000)]
+    answers = ask([("size", items, repr(fpp)) for items, fpp in drawn])
+    assert ["{} {}".format(*size_for(items, fpp)) for items, fpp in drawn] == answers
+
+
+def test_filters_and_what_they_answer(ask: Ask) -> None:
+    rng = random.Random(3)
+    build_questions: list[tuple[object, ...]] = []
+    probe_questions: list[tuple[object, ...]] = []
+    payloads, answers = [], []
+    for _ in range(60):
+        for kind, (arrow, some) in KINDS.items():
+            items, fpp = rng.randint(1, 300), 10 ** rng.uniform(-6, -0.05)
+            values = [some(rng) if rng.random() < 0.9 else None for _ in range(rng.randrange(2 * items))]
+            payload = build(array_of(values, arrow), kind, items=items, fpp=fpp)
+            payloads.append(payload.hex())
+            words = ["null" if value is None else spelled(value, arrow) for value in values]
+            build_questions.append(("build", kind, items, repr(fpp), *words))
+            probes = [some(rng) for _ in range(20)] + [value for value in values if value is not None][:20]
+            bloom = PaimonFilter(payload, ("x",), kind)
+            hashes = array_hashes(array_of(probes, arrow), kind).to_pylist()
+            answers.append("".join(str(int(bloom.contains_hash(h % 2**64))) for h in hashes))
+            probe_questions.append(("probe", kind, 10, 0.1, payload.hex(), *(spelled(p, arrow) for p in probes)))
+    assert payloads == ask(build_questions)
+    assert answers == ask(probe_questions)
+
+
+def test_containers(ask: Ask) -> None:
+    rng = random.Random(4)
+    drawn: list[dict[str, dict[str, bytes | None]]] = []
+    for number in range(1000):
+        kinds = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
+        names = {text(rng) if rng.random() < 0.2 else f"{rng.choice('abcxyz_')}{rng.randrange(400)}" for _ in range(30)}
+        drawn.append(
+            {
+                name: {
+                    kind: None if rng.random() < 0.05 else rng.randbytes(rng.randint(1, 40))
+                    for kind in rng.sample(kinds, rng.randint(1, 4))
+                }
+                for name in rng.sample(sorted(names), rng.randrange(min(len(names), 1 + number % 29) + 1))
+            }
+        )
+
+    def words(indexes: dict[str, dict[str, bytes | None]]) -> list[str]:
+        return [
+            word
+            for column, kinds in indexes.items()
+            for kind, payload in kinds.items()
+            for word in (spelled_name(column), spelled_name(kind), "null" if payload is None else payload.hex())
+        ]
+
+    written = [write_container(indexes) for indexes in drawn]
+    assert [data.hex() for data in written] == ask([("write", *words(indexes)) for indexes in drawn])
+    assert [parse_container(data) for data in written] == drawn
+    full = [{c: {k: p for k, p in kinds.items() if p} for c, kinds in indexes.items()} for indexes in drawn]
+    wanted = [sorted(read_words(indexes)) for indexes in full]
+    answers = ask([("read", paimon.build_container(indexes).hex()) for indexes in full])
+    assert wanted == [sorted(filter(None, answer.split("\t"))) for answer in answers]
+
+
+def test_containers_of_tables(ask: Ask) -> None:
+    rng = random.Random(5)
+    tables = []
+    for number in range(1000):
+        names = {
+            f"{rng.choice(['a', 'b', 'event_', 'Ähre', '派'])}{rng.randrange(400)}" for _ in range(1 + number % 70)
+        }
+        tables.append(rng.sample(sorted(names), len(names)))
+    ours = []
+    for names in tables:
+        payloads = [build(pa.array([at], pa.int32()), "INT", items=9) for at in range(len(names))]
+        indexes = {name: {"bloom-filter": payload} for name, payload in zip(names, payloads, strict=True)}
+        ours.append(paimon.build_container(indexes).hex())
+    assert ours == ask([("table", *names) for names in tables])
+
+
+def read_words(indexes: dict[str, dict[str, bytes]]) -> list[str]:
+    return [f"{spelled_name(c)} {spelled_name(k)} {p.hex()}" for c, kinds in indexes.items() for k, p in kinds.items()]
+
+
+def spelled_name(name: str) -> str:
+    return name.encode("utf-16-be").hex()
