@@ -10,7 +10,7 @@ import contextlib
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ from parquet_bloom.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError
 from parquet_bloom.footer import Footer, Plan, together, with_tail
 from parquet_bloom.indexes.bloom_index import BloomIndex, Place, index_of
-from parquet_bloom.indexes.stored import file_filters
+from parquet_bloom.indexes.file_filters import FileFilter
+from parquet_bloom.indexes.stored import in_footer, of_table
 from parquet_bloom.keys import Keys, KeySet, key_set, read_keys, write_candidates
 from parquet_bloom.parallel import Progress
 from parquet_bloom.reader import FILTERS_AT_ONCE, NO_FILTER, describe_error, distrust, usable
@@ -80,6 +81,7 @@ class Search:
     limits: Limits = DEFAULT_LIMITS
     snapshot: Snapshot | None = None
     index: BloomIndex | None = None
+    storage_options: StorageOptions = None
     sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, BoundsReader] = field(default_factory=dict)
     literals: list[Any] | None = None
@@ -105,12 +107,12 @@ class Search:
         return self.literals
 
 
-def _search_file(source: Source, search: Search, live: LiveFile | None) -> Plan[list[Hit]]:
+def _search_file(source: Source, search: Search, filters: Sequence[FileFilter]) -> Plan[list[Hit]]:
     footer = yield from footer_of(source, search.cache)
     path = search.path if search.snapshot is None else search.snapshot.locate(footer, search.path)
     leaf = find_leaf(footer.leaves, path)
     search.bound(leaf)  # raises what concerns the keys
-    may_hold = yield from _ask_other_formats(footer, leaf, search, live)
+    may_hold = _by_other_formats((*in_footer(footer), *filters), leaf, search)
     if may_hold is not None and not any(may_hold):
         return []
     groups = iter(range(footer.num_row_groups))
@@ -124,14 +126,8 @@ def _search_file(source: Source, search: Search, live: LiveFile | None) -> Plan[
     return hits
 
 
-def _ask_other_formats(
-    footer: Footer, leaf: LeafColumn, search: Search, live: LiveFile | None
-) -> Plan[Sequence[int] | None]:
-    """Plan to return which keys another format's filters of a file leave possible, a truth value each; None for all."""
-    try:
-        filters = yield from file_filters(footer, live)
-    except (CorruptFileError, UnsupportedError):
-        return None  # `inspect` tells of it
+def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: Search) -> Sequence[int] | None:
+    """Return which keys other formats' filters of a file leave possible, a truth value each; None for all."""
     answers = [found.might_contain(search.values(leaf)) for found in filters if found.column == leaf.path]
     if len(answers) < 2:
         return answers[0] if answers else None
@@ -341,7 +337,7 @@ def lookup(
     schema = candidates_schema(read.shown.type)
     hits = _hits(
         sources,
-        Search(path, read, timezone, cache, limits, snapshot, index),
+        Search(path, read, timezone, cache, limits, snapshot, index, storage_options),
         strict=strict,
         progress=progress,
         log=log,
@@ -393,7 +389,8 @@ def outcomes(
     known |= of_index
     if progress and known:
         progress(len(known), len(sources))
-    plans = ((source, _search_file(source, search, live.get(source))) for source in sources if source not in known)
+    others = (source for source in sources if source not in known)
+    plans = ((source, _search_file(source, search, filters)) for source, filters in _with_filters(others, search, live))
     for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(known) + 1):
         if not isinstance(outcome, Exception):
             judged.append(source)
@@ -401,6 +398,15 @@ def outcomes(
         if progress:
             progress(done, len(sources))
     yield from changes(judged).items()  # by now, where a store told of it in no other way
+
+
+def _with_filters(
+    sources: Iterable[Source], search: Search, live: Mapping[Source, LiveFile]
+) -> Iterable[tuple[Source, Sequence[FileFilter]]]:
+    if not any(file.file_index for file in live.values()):
+        return ((source, ()) for source in sources)
+    options = fsspec_options(search.storage_options)
+    return of_table(sources, live, {search.path[0]}, storage_options=options, limits=search.limits)
 
 
 def kept(error: Exception) -> Hit:

@@ -35,7 +35,8 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, pages_extent, with_tail
 from parquet_bloom.indexes.bloom_index import BloomIndex, IndexedFile, IndexedSchema, index_of
-from parquet_bloom.indexes.stored import file_filters
+from parquet_bloom.indexes.file_filters import FileFilter
+from parquet_bloom.indexes.stored import in_footer, of_table
 from parquet_bloom.ordering import Interval, literal_interval
 from parquet_bloom.parallel import Progress
 from parquet_bloom.partitions import Partitions, constant_partitions, might_hold, partitions_of
@@ -46,6 +47,7 @@ from parquet_bloom.predicate import (
     Constant,
     In,
     IsNull,
+    Not,
     Opaque,
     Or,
     Predicate,
@@ -70,7 +72,7 @@ from parquet_bloom.storage import (
     changes,
     drive,
 )
-from parquet_bloom.tables import LiveFile, Snapshot, directory_of, fsspec_options, live_sources
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources
 from parquet_bloom.values import encode_literal
 
 if TYPE_CHECKING:
@@ -889,7 +891,7 @@ def prune(
     """
     predicate = to_predicate(where)
     sources, snapshot = live_sources(paths, as_of=as_of, filesystem=filesystem, storage_options=storage_options)
-    table = TableFiles(snapshot, sources) if snapshot else None
+    table = TableFiles(snapshot, sources, storage_options) if snapshot else None
     cache = SHARED if cache is None else cache
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     root = directory_of(paths, snapshot)
@@ -906,8 +908,10 @@ def prune(
 class TableFiles:
     """What a table's snapshot says of its files, whatever their directories are called."""
 
-    def __init__(self, snapshot: Snapshot, sources: Sequence[Source]) -> None:
-        self.snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, sources: Sequence[Source], storage_options: StorageOptions = None) -> None:
+        self.snapshot, self.storage_options = snapshot, storage_options
+        self.files = dict(zip(sources, snapshot.files, strict=True))
+        self.has_filters = any(file.file_index for file in snapshot.files)
         self._numbers = {source: number for number, source in enumerate(sources)}
         self._partitions = {
             source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)
@@ -931,10 +935,6 @@ class TableFiles:
     def number(self, source: Source) -> int:
         """Return a file's number among those of the snapshot."""
         return self._numbers[source]
-
-    def live(self, source: Source) -> LiveFile:
-        """Return what the snapshot says of a file."""
-        return self.snapshot.files[self._numbers[source]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -966,7 +966,7 @@ class Judge:
         self._by_index(sources, binder, known)
         others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
         judged = []
-        plans = ((source, self._judge_file(source, binder)) for source in others)
+        plans = ((source, self._judge_file(source, binder, filters)) for source, filters in self._with_filters(others))
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if isinstance(outcome, Exception):
                 judged.append(self._kept_whole(source, outcome))
@@ -986,7 +986,7 @@ class Judge:
         """Return the verdicts on the files of which their table says enough, whole; nothing is asked of them."""
         if self.table is None:
             return [None] * len(sources)
-        reasons = (self.table.live(source).not_excluded for source in sources)
+        reasons = (self.table.files[source].not_excluded for source in sources)
         known = [
             FileVerdict(source.name, source.size, kept_whole=reason) if reason else None
             for source, reason in zip(sources, reasons, strict=True)
@@ -1045,12 +1045,21 @@ class Judge:
                 if (verdict := like.verdict(of_file)).rank is CANNOT:
                     known[number] = _ruled_out(sources[number], file, verdict)
 
-    def _judge_file(self, source: Source, binder: _Binder) -> Plan[FileVerdict]:
+    def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, Sequence[FileFilter]]]:
+        """Return the files, each with the filters that its table keeps for it."""
+        if self.table is None or not self.table.has_filters:
+            return ((source, ()) for source in sources)
+        names = {path[0] for path in _equated(self.predicate)} if self.case_sensitive else None
+        options = fsspec_options(self.table.storage_options)
+        return of_table(sources, self.table.files, names, storage_options=options, limits=self.limits, log=self.log)
+
+    def _judge_file(self, source: Source, binder: _Binder, filters: Sequence[FileFilter]) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
         leaves = footer.leaves if self.table is None else self.table.snapshot.leaves(footer)
         bound = binder.bind(leaves, self._partitions(source))
         file = _File(footer)
-        yield from self._ask_other_formats(source, file, bound)
+        if filters := (*in_footer(footer), *filters):
+            file.absent = _absent(bound, footer, filters)
         verdicts = bound.judge_all(file, footer.num_row_groups)
         for row_group, group in enumerate(footer.metadata.row_groups):
             if group.num_rows == 0:
@@ -1066,24 +1075,6 @@ class Judge:
         for row_group in open_groups:
             verdicts[row_group] = bound.judge(file, row_group)
         return _record(source, footer, verdicts)
-
-    def _ask_other_formats(self, source: Source, file: _File, bound: _Bound) -> Plan[None]:
-        """Plan to note the tests that hold for no row by a filter that another format has of the file."""
-        live = self.table.live(source) if self.table else None
-        try:
-            filters = yield from file_filters(file.footer, live)
-        except (CorruptFileError, UnsupportedError):
-            return  # `inspect` tells of it
-        if not filters:
-            return
-        for test in _tests(bound):
-            if not isinstance(test, _ColumnTest) or test.op != "=" or test.is_negated:
-                continue
-            path = file.footer.leaves[test.leaf.index].path
-            for found in filters:
-                if found.column == path and not any(found.might_contain(test.literals.readings)):
-                    reason = f"the {found.format} filter of {test.leaf.name} lacks the value"
-                    file.absent[test.number] = Verdict(CANNOT, reason, FILTER)
 
     def _leaves(self, schema: IndexedSchema) -> tuple[LeafColumn, ...]:
         return schema.leaves if self.table is None else self.table.snapshot.leaves(schema)
@@ -1102,6 +1093,31 @@ class Judge:
         if self.strict:
             raise error
         return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
+
+
+def _absent(bound: _Bound, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
+    """Return the verdict on the tests, by number, whose literals a filter of another format lacks."""
+    found = {}
+    for test in _tests(bound):
+        if isinstance(test, _ColumnTest) and test.op == "=" and not test.is_negated:
+            path = footer.leaves[test.leaf.index].path
+            for one in filters:
+                if one.column == path and not any(one.might_contain(test.literals.readings)):
+                    reason = f"the {one.format} filter of {test.leaf.name} lacks the value"
+                    found[test.number] = Verdict(CANNOT, reason, FILTER)
+    return found
+
+
+def _equated(node: Predicate) -> Iterator[ColumnPath]:
+    """Yield the columns that a condition may compare for equality."""
+    match node:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _equated(part)
+        case Not(part):
+            yield from _equated(part)
+        case Comparison() | In():
+            yield node.column
 
 
 def _provable(bound: _Bound) -> Iterator[LeafColumn]:

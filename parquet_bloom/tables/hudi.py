@@ -294,7 +294,8 @@ def _commit(data: bytes) -> dict[str, Any]:
         raise UnsupportedError(
             "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
         ) from None
-    records: list[dict[str, Any]] = list(fastavro.reader(io.BytesIO(data)))
+    records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
+    record: dict[str, Any]
     (record,) = records
     return record
 
