@@ -651,16 +651,18 @@ def _print_filters(file: FileInfo) -> None:
     table = _table("group", "column", *numbers[1:], right=numbers)
     for f in file.filters:
         if f.num_bytes is not None:
+            is_ours = f.format == "Parquet"
+            is_full = f.ndv is None or f.ndv == float("inf")
             table.add_row(
-                str(f.row_group),
-                f.column,
+                str(f.row_group) if is_ours else "file",
+                f.column if is_ours else f"{f.column} ({f.format})",
                 f"{f.num_bytes:,}",
                 f"{f.num_values:,}",
-                "full" if f.ndv is None or f.ndv == float("inf") else f"~{f.ndv:,.0f}",
-                _percent(f.fill),
-                _percent(f.fpp),
-                _percent(f.worst_block_fpp),
-                f"{f.folds_to:,}",
+                ("full" if is_ours else "") if is_full else f"~{f.ndv:,.0f}",
+                _percent(f.fill) if f.fill is not None else "",
+                _percent(f.fpp) if f.fpp is not None else "",
+                _percent(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
+                f"{f.folds_to:,}" if f.folds_to is not None else "",
             )
     if table.row_count:
         _show(table)
@@ -670,7 +672,7 @@ def _print_columns(file: FileInfo) -> None:
     columns: dict[str, list[FilterInfo]] = {}
     for f in file.filters:
         if f.num_bytes is not None:
-            columns.setdefault(f.column, []).append(f)
+            columns.setdefault(f.column if f.format == "Parquet" else f"{f.column} ({f.format})", []).append(f)
     numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
     table = _table("column", *numbers, right=numbers)
     for column, filters in columns.items():
@@ -693,7 +695,7 @@ def _print_uses(file: FileInfo) -> None:
     hazards: dict[str, list[str]] = {}
     problems: dict[tuple[str, str], list[int]] = {}
     for f in file.filters:
-        if f.num_bytes is not None:
+        if f.num_bytes is not None and f.format == "Parquet":
             uses.setdefault(f.used_by, []).append(f"{f.column} ({f.type})")
         for hazard in f.hazards:
             hazards.setdefault(hazard, []).append(f.column)
@@ -706,7 +708,7 @@ def _print_uses(file: FileInfo) -> None:
     for hazard, columns in hazards.items():
         _say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
     for (column, problem), groups in problems.items():
-        _say(f"{_groups(groups)}, {column}: {problem}", 2, color="yellow")
+        _say(f"{'whole file' if groups == [-1] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
 
 
 def _print_probe(answer: Probe) -> None:

@@ -17,6 +17,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, read_filter, read_footer, together, with_tail
+from parquet_bloom.indexes.stored import Beside, beside, in_file, in_footer
 from parquet_bloom.parallel import Progress
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import SplitBlockBloomFilter
@@ -38,6 +39,8 @@ FOLD_FPP = 0.01
 """The rate that `inspect` folds to when it tells what a filter could be reduced to."""
 
 
+PARQUET = "Parquet"
+
 # ---- inspect -----------------------------------------------------------------------------
 
 
@@ -45,6 +48,8 @@ FOLD_FPP = 0.01
 class FilterInfo(Record):
     """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
     prune in `untrusted`.
+
+    `format` tells Parquet's from those of Hudi, Paimon and the index, which are for a whole file: row group -1.
 
     Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the
     estimate from its bits; `folds_to` is the size at which its rate would still be within 1 %, or its own size.
@@ -67,6 +72,7 @@ class FilterInfo(Record):
     hazards: tuple[str, ...] = ()
     untrusted: str | None = None
     problem: str | None = None
+    format: str = PARQUET
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,9 @@ def inspect(
     missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
     found: set[tuple[str, ...]] = set()
     files = []
-    for source, outcome in drive(((s, _inspect(s, wanted)) for s in sources), log=log):
+    others = beside(sources)
+    plans = ((source, _inspect(source, wanted, others.get(source, ()))) for source in sources)
+    for source, outcome in drive(plans, log=log):
         if isinstance(outcome, Exception):
             files.append(FileInfo(source.name, source.size, error=describe_error(outcome)))
         else:
@@ -139,7 +147,9 @@ def inspect(
     return Inspection(tuple(files))
 
 
-def _inspect(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[tuple[Footer, FileInfo]]:
+def _inspect(
+    source: Source, wanted: list[tuple[str, ...]] | None, others: Sequence[Beside]
+) -> Plan[tuple[Footer, FileInfo]]:
     footer = yield from read_footer(source.size)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
     filters: list[FilterInfo] = []
@@ -147,6 +157,10 @@ def _inspect(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[tuple
         plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf, _ in chunks)
         infos = yield from with_tail(footer, together(plans))
         filters += (info for info in infos if info)
+    names = {leaf.name: leaf for leaf in leaves}
+    filters += (
+        _of_file(source, footer, names[one.column], one) for one in (*in_file(footer), *others) if one.column in names
+    )
     return footer, FileInfo(
         source.name,
         source.size,
@@ -156,6 +170,28 @@ def _inspect(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[tuple
         footer.num_row_groups * len(footer.leaves),
         tuple(filters),
     )
+
+
+def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: Beside) -> FilterInfo:
+    about = one.description
+    return FilterInfo(
+        source.name,
+        WHOLE_FILE,
+        leaf.name,
+        leaf.type_name,
+        0,
+        None,
+        num_bytes=about.num_bytes if about else one.num_bytes,
+        num_values=footer.metadata.num_rows,
+        fill=about.fill if about else None,
+        fpp=about.fpp if about else None,
+        ndv=about.ndv if about else None,
+        problem=one.problem,
+        format=one.format,
+    )
+
+
+WHOLE_FILE = -1
 
 
 def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[FilterInfo | None]:
@@ -309,12 +345,18 @@ def _probe(source: Source, path: tuple[str, ...], literals: list[Any], timezone:
     leaf = find_leaf(footer.leaves, path, where=source.name)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
     encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]
+    of_file = [(one, one.might_contain(typed)) for one in in_footer(footer) if one.column == leaf.path]
     answers = []
     for row_groups in _groups(range(footer.num_row_groups)):
         loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))
         for row_group, (bloom, why) in zip(row_groups, loaded, strict=True):
-            for literal, encoding in zip(literals, encodings, strict=True):
+            for number, (literal, encoding) in enumerate(zip(literals, encodings, strict=True)):
                 answer, reason = _judge(footer, row_group, leaf, encoding, bloom, why)
+                for one, may_hold in of_file if answer == MIGHT_MATCH else ():
+                    if not may_hold[number]:
+                        answer, reason = CANNOT_MATCH, f"the {one.format} filter lacks the value"
+                    elif bloom is None:
+                        reason = f"the {one.format} filter has all bits of the value"
                 answers.append(ProbeAnswer(source.name, row_group, leaf.name, _shown(literal), answer, reason))
     return answers
 

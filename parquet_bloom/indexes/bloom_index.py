@@ -334,6 +334,10 @@ class BloomIndex:
             return None
         return found
 
+    def num_bytes_of(self, place: Place) -> int:
+        """Return the size of a filter's bitset."""
+        return self._blocks[place.blocks].num_bytes
+
     def ask(
         self,
         questions: Sequence[tuple[Sequence[Sequence[Place]], Sequence[int]]],

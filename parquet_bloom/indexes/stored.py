@@ -1,16 +1,32 @@
-"""Finds the filters of other formats that speak for a data file: Hudi's in its footer, Paimon's in its table."""
+"""Finds the filters that speak for a whole data file: Hudi's in its footer, Paimon's in its table, and the index's."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.cache import SHARED
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.footer import Footer
 from parquet_bloom.indexes import hudi, paimon
-from parquet_bloom.indexes.file_filters import FileFilter
-from parquet_bloom.storage import DEFAULT_LIMITS, Limits, RequestLog, Source, StorageOptions, drive, find
-from parquet_bloom.tables import LiveFile
+from parquet_bloom.indexes.bloom_index import FOLDER, BloomIndex, open_index
+from parquet_bloom.indexes.file_filters import Description, FileFilter
+from parquet_bloom.schema import format_path
+from parquet_bloom.storage import (
+    DEFAULT_LIMITS,
+    Limits,
+    RequestLog,
+    Source,
+    StorageOptions,
+    drive,
+    find,
+    resolve,
+    table_kind,
+)
+from parquet_bloom.tables import LiveFile, snapshot_of
 
 FILES_AT_ONCE = 64
 """So many files' filters wait in memory; Paimon's default is 0.6 MB for each column."""
@@ -60,6 +76,81 @@ def of_table(
             if not isinstance(outcome, Exception)
         }
         yield from ((source, filters.get(source, ())) for source in some)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A filter that is kept beside a data file, as far as it describes itself; `problem` is why it cannot be used."""
+
+    format: str
+    column: str
+    description: Description | None = None
+    num_bytes: int | None = None
+    problem: str | None = None
+
+
+def in_file(footer: Footer) -> list[Beside]:
+    """Return what the filters in a file's footer say about themselves."""
+    if _MARK not in footer.raw:
+        return []
+    try:
+        found = hudi.filter_of(footer)
+    except (CorruptFileError, UnsupportedError) as error:
+        return [Beside("Hudi", hudi.RECORD_KEY, problem=str(error))]
+    return [Beside(found.format, format_path(found.column), found.describe())] if found else []
+
+
+def beside(sources: Sequence[Source]) -> dict[Source, list[Beside]]:
+    """Return what Paimon tables and indexes keep for local data files; other stores are not searched for them."""
+    found: dict[Source, list[Beside]] = {}
+    live: dict[Source, LiveFile] = {}
+    tables: dict[str, dict[str, LiveFile]] = {}
+    indexes: dict[str, BloomIndex | None] = {}
+    for source in sources:
+        for root in _roots(source):
+            if root not in tables:
+                tables[root] = _paimon_files(root)
+                has_index = Path(root, FOLDER).is_dir()
+                indexes[root] = open_index(root, cache=SHARED) if has_index else None
+            if (file := tables[root].get(source.path)) is not None:
+                live[source] = file
+            if (index := indexes[root]) is not None:
+                named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
+                found.setdefault(source, []).extend(_in_index(index, named))
+    for source, filters in of_table(live, live, None):
+        found.setdefault(source, []).extend(
+            Beside(one.format, format_path(one.column), one.describe()) for one in filters
+        )
+    return found
+
+
+def _roots(source: Source) -> Iterator[str]:
+    """Yield the folders from a local file's own to the one it was found under."""
+    folder, top = posixpath.dirname(source.path), source.path.removesuffix(source.relative).rstrip("/")
+    while source.is_local and folder.startswith(top):
+        yield folder
+        if folder in (top, "/"):
+            return
+        folder = posixpath.dirname(folder)
+
+
+def _paimon_files(root: str) -> dict[str, LiveFile]:
+    if table_kind(resolve(root, None, None)[0], root) != "Paimon":
+        return {}
+    try:
+        snapshot = snapshot_of(root)
+    except (ParquetBloomError, OSError):
+        return {}
+    return {file.path: file for file in snapshot.files} if snapshot else {}
+
+
+def _in_index(index: BloomIndex, source: Source) -> Iterator[Beside]:
+    if (file := index.find(source)) is None:
+        return
+    for leaf, places in file.filters.items():
+        num_bytes = sum(index.num_bytes_of(place) for place in places)
+        yield Beside("index", file.schema.leaves[leaf].name, num_bytes=num_bytes)
+    yield from (Beside("index", column, problem=problem) for column, problem in file.problems.items())
 
 
 def _found(paths: list[str], storage_options: StorageOptions) -> dict[str, Source]:
