@@ -136,7 +136,8 @@ def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: S
 
 def _narrowed(hit: Hit, may_hold: Sequence[int]) -> Hit:
     keys = range(len(may_hold)) if hit.keys is None else hit.keys
-    return Hit(hit.row_group, [key for key in keys if may_hold[key]], hit.reason)
+    reason = IN_FILTER if hit.reason == NO_FILTER else hit.reason
+    return Hit(hit.row_group, [key for key in keys if may_hold[key]], reason)
 
 
 def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None) -> set[Source]:

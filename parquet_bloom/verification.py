@@ -15,8 +15,9 @@ from typing import Any
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError
 from parquet_bloom.footer import Footer, Plan, read_footer
+from parquet_bloom.indexes.stored import Beside, in_file, in_footer
 from parquet_bloom.parallel import Progress, Ticker, map_in_order, share_threads
-from parquet_bloom.reader import StoredFilter, describe_error, read_filters
+from parquet_bloom.reader import PARQUET, WHOLE_FILE, StoredFilter, describe_error, read_filters
 from parquet_bloom.results import Record, Table
 from parquet_bloom.schema import find_leaf, parse_path
 from parquet_bloom.storage import PathLike, Source, StorageOptions, drive, find, run
@@ -44,7 +45,8 @@ class VerifiedFilter(Record):
 
     `num_values` counts the values that were asked for, `num_missing` those that the filter lacks; `example` is one of
     them and `cause` the best guess at why, where there is one. `num_nans_missing` counts NaNs beside them: they are no
-    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them.
+    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them. One of
+    another `format` is of the whole file: row group -1.
     """
 
     path: str
@@ -57,6 +59,7 @@ class VerifiedFilter(Record):
     num_nans_missing: int = 0
     example: str | None = None
     cause: str | None = None
+    format: str = PARQUET
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +136,19 @@ def verify(
     return Verification(files)
 
 
-_Survey = tuple[Footer, list[StoredFilter]]
+_Survey = tuple[Footer, list[StoredFilter], list[Beside]]
 
 
 def _survey(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
     leaves = footer.leaves if wanted is None else [find_leaf(footer.leaves, p, where=source.name) for p in wanted]
-    return footer, (yield from read_filters(footer, leaves))
+    names = {leaf.name for leaf in leaves}
+    return footer, (yield from read_filters(footer, leaves)), [one for one in in_file(footer) if one.column in names]
 
 
 def _verify_file(source: Source, survey: _Survey, threads: int) -> VerifiedFile:
-    footer, filters = survey
-    if not filters:
+    footer, filters, others = survey
+    if not filters and not others:
         return VerifiedFile(source.name, footer.created_by)
     try:
         chunks = ColumnChunks(source, footer)
@@ -153,7 +157,34 @@ def _verify_file(source: Source, survey: _Survey, threads: int) -> VerifiedFile:
     verdicts = map_in_order(
         lambda stored: _verify_filter(source, footer, chunks, stored), filters, threads, threading.Event()
     )
-    return VerifiedFile(source.name, footer.created_by, tuple(verdicts))
+    of_file = (_verify_of_file(source, footer, chunks, one) for one in others)
+    return VerifiedFile(source.name, footer.created_by, (*verdicts, *of_file))
+
+
+def _verify_of_file(source: Source, footer: Footer, chunks: ColumnChunks, about: Beside) -> VerifiedFilter:
+    """Return the verdict on a filter of another format, which is asked for every value of the file."""
+    leaf = find_leaf(footer.leaves, parse_path(about.column))
+
+    def verdict(kind: str, **fields: Any) -> VerifiedFilter:
+        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=about.format, **fields)
+
+    found = next((one for one in in_footer(footer) if one.column == leaf.path), None)
+    if found is None:
+        return verdict(UNUSABLE, cause=about.problem)
+    num_values = 0
+    missing: list[Any] = []
+    try:
+        for row_group in range(footer.num_row_groups):
+            for array in chunks.values(row_group, leaf):
+                values = array.drop_null().to_pylist()
+                num_values += len(values)
+                answers = found.might_contain(values)
+                missing += (value for value, may_hold in zip(values, answers, strict=True) if not may_hold)
+    except (ParquetBloomError, OSError) as error:
+        return verdict(UNUSABLE, num_values=num_values, cause=describe_error(error))
+    if not missing:
+        return verdict(OK, num_values=num_values)
+    return verdict(FALSE_NEGATIVE, num_values=num_values, num_missing=len(missing), example=str(missing[0]))
 
 
 def _verify_filter(source: Source, footer: Footer, chunks: ColumnChunks, stored: StoredFilter) -> VerifiedFilter:

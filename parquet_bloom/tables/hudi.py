@@ -181,7 +181,9 @@ class OpenHudi:
         groups: dict[_Group, _Files] = {}
         for path, size in files_below(self._root, storage_options=self._options).items():
             partition, _, name = path.rpartition("/")
-            if path.startswith(".hoodie/") or any(part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")):
+            if path.startswith((".hoodie/", "_bloom_index/")) or any(
+                part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")
+            ):
                 continue
             if match := _BASE.fullmatch(name):
                 group = groups.setdefault((partition, match["group"]), _Files())

@@ -1,0 +1,115 @@
+"""What the verbs make of the filters of Hudi and Paimon, on tables of their own."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from files import FIXTURES
+
+from parquet_bloom import add, col, index_create, inspect, lookup, probe, prune, verify
+from parquet_bloom.tables import snapshot_of
+
+KEY = "_hoodie_record_key"
+HUDI = ["hudi/v6_cow", "hudi/v8_cow", "hudi/v6_mor", "hudi/v8_mor", "hudi/v6_simple", "hudi/v6_virtual"]
+PAIMON = [
+    *("paimon/append", "paimon/evolved", "paimon/avro", "paimon/pk", "paimon/pk_dv"),
+    *("paimon_rust/append", "paimon_rust/embedded"),
+]
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
+        packed.extractall(folder)
+    return folder if name.startswith("hudi/") else folder / "table"
+
+
+def values_of(path: str, column: str) -> list[Any]:
+    try:
+        return [value for value in pq.read_table(path, columns=[column])[column].to_pylist() if value is not None]
+    except pa.ArrowInvalid:  # no Parquet
+        return []
+
+
+def held_to_brute_force(table: Path, column: str) -> tuple[int, int]:
+    """Returns how many files are live, and how often one was ruled out by its other format's filter."""
+    files = snapshot_of(table).files
+    held = {file.path: values_of(file.path, column) for file in files}
+    keys = sorted({value for values in held.values() for value in values})
+    strange = [f"{key}?" if isinstance(key, str) else key + 500_000 for key in keys[:20]]
+    found = lookup(table, column, pa.array(keys + strange)).to_arrow().to_pylist()
+    candidates = {(row["key"], row["path"]) for row in found}
+    assert {(key, path) for path, values in held.items() for key in values} <= candidates
+    ruled_out = 0
+    for key in [*keys[::7], *strange]:
+        pruned = prune(table, col(column) == key)
+        assert {path for path, values in held.items() if key in values} <= {file.path for file in pruned.files}
+        assert {file.path for file in pruned.files} <= {path for wanted, path in candidates if wanted == key}
+        ruled_out += sum("Hudi" in group.reason or "Paimon" in group.reason for group in pruned.rows)
+    return len(files), ruled_out
+
+
+@pytest.mark.parametrize("name", HUDI)
+def test_no_file_of_hudis_that_has_a_key_is_left_out(name: str, tmp_path: Path) -> None:
+    files, ruled_out = held_to_brute_force(unpacked(name, tmp_path), KEY)
+    assert files
+    assert (ruled_out > 0) == (name not in ("hudi/v6_virtual",))
+
+
+@pytest.mark.parametrize("name", PAIMON)
+def test_no_file_of_paimons_that_has_a_key_is_left_out(name: str, tmp_path: Path) -> None:
+    table = unpacked(name, tmp_path)
+    files, ruled_out = held_to_brute_force(table, "id")
+    assert files
+    has_index = any(file.file_index and not file.not_excluded for file in snapshot_of(table).files)
+    assert has_index or not ruled_out
+    assert name != "paimon/append" or ruled_out
+
+
+def test_one_table_lists_the_filters_of_all_formats(tmp_path: Path) -> None:
+    hudi, paimon = unpacked("hudi/v6_cow", tmp_path / "hudi"), unpacked("paimon/append", tmp_path / "paimon")
+    pq.write_table(pa.table({"id": range(100)}), tmp_path / "plain.parquet")
+    add(tmp_path / "plain.parquet", "id")
+    index_create(hudi, KEY)
+    found = inspect(tmp_path)
+    assert {row.format for row in found.rows} == {"Parquet", "Hudi DYNAMIC_V0", "Paimon bloom-filter", "index"}
+    assert all((row.row_group == -1) == (row.format != "Parquet") for row in found.rows)
+    assert all(row.num_bytes for row in found.rows)
+    of_paimon = {row.path for row in found.rows if row.format.startswith("Paimon")}
+    assert of_paimon == {file.path for file in snapshot_of(paimon).files if file.file_index}
+
+
+def test_a_probe_is_answered_by_hudis_filter(tmp_path: Path) -> None:
+    table = unpacked("hudi/v8_cow", tmp_path)
+    for file in snapshot_of(table).files:
+        here = values_of(file.path, KEY)
+        rows = probe(file.path, KEY, [*here, "nowhere at all"]).rows
+        assert [row.answer for row in rows] == ["MIGHT_MATCH"] * len(here) + ["CANNOT_MATCH"]
+        assert "Hudi DYNAMIC_V0 filter" in rows[-1].reason
+
+
+def test_verify_asks_hudis_filter_for_every_key(tmp_path: Path) -> None:
+    table = unpacked("hudi/v6_cow", tmp_path)
+    rows = verify(table).rows
+    assert {(row.verdict, row.format, row.row_group) for row in rows} == {("ok", "Hudi DYNAMIC_V0", -1)}
+    assert sum(row.num_values for row in rows) == sum(pq.read_metadata(p).num_rows for p in table.rglob("*.parquet"))
+
+
+def test_a_filter_of_other_rows_is_found_out(tmp_path: Path) -> None:
+    table = unpacked("hudi/v6_cow", tmp_path / "table")
+    one, other = (next((table / f"p{n}").glob("*.parquet")) for n in (0, 1))
+    entries = {key: value for key, value in pq.read_metadata(one).metadata.items() if b"schema" not in key}
+    wrong = tmp_path / "wrong.parquet"
+    rows = pq.read_table(other).replace_schema_metadata(None)
+    with pq.ParquetWriter(wrong, rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({key.decode(): value.decode() for key, value in entries.items()})
+    (verdict,) = verify(wrong).rows
+    assert verdict.verdict == "false negative"
+    assert verdict.num_missing > 0
+    assert json.loads(json.dumps(verdict.to_dict()))["format"] == "Hudi DYNAMIC_V0"
