@@ -211,9 +211,7 @@ class OpenHudi:
 
     def _live(self, base: Sequence[_DataFile], logs: Sequence[_DataFile]) -> Iterator[LiveFile]:
         for file in base:
-            reason = (
-                LOGS if logs else None if file.kind == "parquet" else f"it is a base file of the kind {file.kind}"
-            )
+            reason = LOGS if logs else None if file.kind == "parquet" else f"it is a base file of the kind {file.kind}"
             yield self._file(file, reason, has_deletes=bool(logs))
         if not base:
             yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
