@@ -294,9 +294,9 @@ def _commit(data: bytes) -> dict[str, Any]:
         raise UnsupportedError(
             "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
         ) from None
-    records: list[dict[str, Any]] = list(fastavro.reader(io.BytesIO(data)))
+    records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
     (record,) = records
-    return record
+    return dict(record)
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -264,6 +264,23 @@ def test_texts_that_java_refuses(text: str) -> None:
         decode_text(text)
 
 
+@given(
+    head=st.binary(max_size=40),
+    body=st.binary(max_size=60),
+    at=st.integers(0, 40),
+    kind=st.sampled_from(["SIMPLE", "DYNAMIC_V0"]),
+)
+def test_any_bytes_are_a_filter_or_an_error_of_ours(head: bytes, body: bytes, at: int, kind: str) -> None:
+    sound = simple(body=b"") + struct.pack(">3i", 4, 0, 2) + simple() * 2
+    for data in (head + body, sound[:at] + head + sound[at + len(head) :], simple()[:at] + head + body):
+        try:
+            found = parse(data, kind)
+        except (CorruptFileError, UnsupportedError):
+            continue
+        assert parse(found.to_bytes(), kind).to_bytes() == found.to_bytes()
+        assert found.check([b"", b"key"])[0] == 1
+
+
 # ---- in a footer ---------------------------------------------------------------------------
 
 
