@@ -351,6 +351,16 @@ def test_footers_without_a_filter(tmp_path: Path) -> None:
     assert filter_of(footer_of(tmp_path / "b.parquet", build(["a"]), ["a"], name="id")) is None
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.binary()])
+def test_keys_that_are_no_text_are_not_understood(tmp_path: Path, kind: pa.DataType) -> None:
+    rows = pa.table({hudi.RECORD_KEY: pa.array([None], kind)})
+    with pq.ParquetWriter(tmp_path / "a.parquet", rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(build(["a"], num_entries=9, fpp=0.1))
+    with pytest.raises(UnsupportedError, match="is no text"):
+        filter_of(read(tmp_path / "a.parquet"))
+
+
 @pytest.mark.parametrize(
     ("entries", "error", "says"),
     [

@@ -21,7 +21,6 @@ from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked, _properties
 
 COW = ["v6_cow", "v8_cow"]
 MOR = ["v6_mor", "v8_mor"]
-TABLES = [*COW, *MOR, "v6_simple", "v6_virtual"]
 Unpack = Callable[[str], Any]
 
 
@@ -85,6 +84,18 @@ def test_log_files_are_told_of(unpacked: Unpack, name: str) -> None:
     assert in_exact == {row[0] for row in table.steps[-1]["rows"] if row[1] in exact}
 
 
+@pytest.mark.parametrize("name", ["v6_compacted", "v8_compacted"])
+def test_log_files_that_were_compacted_say_nothing(unpacked: Unpack, name: str) -> None:
+    table = unpacked(name)
+    logs = [path.name for path in table.root.iterdir() if ".log." in path.name]
+    assert logs
+    (file,) = snapshot(table.root).files
+    assert (file.recorded, file.not_excluded, file.has_deletes) == (table.steps[-1]["files"][0], None, False)
+    assert {row[1] for row in table.steps[-1]["rows"]} == {file.recorded}
+    (before,) = snapshot(table.root, table.steps[1]["instant"]).files
+    assert ([before.recorded], before.not_excluded) == (table.steps[1]["files"], LOGS)
+
+
 @pytest.mark.parametrize("name", MOR)
 def test_groups_of_log_files_alone_are_kept(unpacked: Unpack, name: str) -> None:
     table = unpacked(name)
@@ -103,10 +114,10 @@ def test_groups_of_log_files_alone_are_kept(unpacked: Unpack, name: str) -> None
     assert all(file.is_kept for file in whole)
 
 
-@pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_simple", "v6_mor", "v8_mor"])
+@pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_simple", "v6_mor", "v8_mor", "v8_compacted"])
 def test_every_base_file_has_the_filter_that_we_build(unpacked: Unpack, name: str) -> None:
     table = unpacked(name)
-    num_rows = set()
+    num_rows, num_keys = set(), []
     assert table.files()
     for source in find(table.files()):
         footer = run(source, read_footer(source.size))
@@ -122,7 +133,9 @@ def test_every_base_file_has_the_filter_that_we_build(unpacked: Unpack, name: st
         assert found.might_contain(keys) == b"\1" * len(keys)
         assert found.describe().num_bytes == sum(len(row.bits) for row in found.filter.rows)
         num_rows.add(len(found.filter.rows))
-    assert num_rows == ({1} if kind == "SIMPLE" or name.endswith("mor") else {1, 2})
+        num_keys.append(len(keys))
+    assert num_rows == ({1} if kind == "SIMPLE" or not name.endswith("cow") else {1, 2})
+    assert (max(num_keys) > 40) == name.endswith("cow")  # the bound: from there on keys go round the rows
 
 
 @pytest.mark.parametrize("name", COW)
