@@ -36,7 +36,6 @@ from parquet_bloom.errors import CorruptFileError, ParquetBloomError, Unsupporte
 from parquet_bloom.footer import Footer
 from parquet_bloom.indexes.file_filters import Description
 from parquet_bloom.predicate import ColumnPath
-from parquet_bloom.schema import PhysicalType
 
 RECORD_KEY = "_hoodie_record_key"
 FILTER, OLD_FILTER = "org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter"
@@ -469,7 +468,7 @@ def filter_of(footer: Footer) -> HudiFilter | None:
     name = FILTER if FILTER in entries else OLD_FILTER
     if name not in entries:
         return None
-    if any(leaf.physical_type is not PhysicalType.BYTE_ARRAY for leaf in leaves):
+    if any(leaf.logical_type is None or leaf.logical_type.name != "STRING" for leaf in leaves):
         raise UnsupportedError(f"column {RECORD_KEY} is no text")
     if _is_carried_over(entries.get(_ARROW_SCHEMA)):
         raise CorruptFileError("Arrow took the filter along from the file that it had read, and wrote other rows")

@@ -11,7 +11,7 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom import CorruptFileError, UnsupportedError, add_to_table, prune
+from parquet_bloom import CorruptFileError, UnsupportedError, add_to_table, index_create, index_refresh, lookup, prune
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes import hudi as indexes
 from parquet_bloom.indexes.hudi import filter_of
@@ -259,6 +259,18 @@ def test_files_of_other_names_are_refused(unpacked: Unpack) -> None:
     (table.root / "p0" / "part-0.parquet").write_bytes(b"")
     with pytest.raises(UnsupportedError, match="not named as Hudi names"):
         snapshot(table.root)
+
+
+@pytest.mark.parametrize("name", [*COW, "v8_compacted"])
+def test_an_index_beside_a_table_is_no_part_of_it(unpacked: Unpack, name: str) -> None:
+    table = unpacked(name)
+    before = snapshot(table.root)
+    index_create(table.root, indexes.RECORD_KEY)
+    index_refresh(table.root)
+    assert snapshot(table.root) == before
+    key, file, _ = table.steps[-1]["rows"][0]
+    hits = list(lookup(table.root, indexes.RECORD_KEY, [key, "key-nowhere"]))
+    assert {path.rpartition("/")[2] for batch in hits for path in batch["path"].to_pylist()} == {file}
 
 
 def test_base_files_of_other_kinds_are_never_excluded(unpacked: Unpack) -> None:
