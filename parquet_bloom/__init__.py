@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         PredicateError,
         UnsupportedError,
     )
+    from parquet_bloom.hudi_filters import add_hudi_filter
     from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
     from parquet_bloom.lookups import lookup
     from parquet_bloom.predicate import col
@@ -50,6 +51,7 @@ _HOMES = {
     "UnsupportedError": "errors",
     "Cache": "cache",
     "add": "writer",
+    "add_hudi_filter": "hudi_filters",
     "add_to_table": "commits",
     "col": "predicate",
     "demo": "demonstration",
@@ -81,6 +83,7 @@ __all__ = [
     "SplitBlockBloomFilter",
     "UnsupportedError",
     "add",
+    "add_hudi_filter",
     "add_to_table",
     "col",
     "demo",

@@ -47,12 +47,13 @@ class ColumnChunks:
         nulls = chunk.statistics.null_count if chunk.statistics else None
         return max(0, int(chunk.num_values) - (nulls or 0))
 
-    def values(self, row_group: int, leaf: LeafColumn) -> Iterator[pa.Array]:
+    def values(self, row_group: int, leaf: LeafColumn, *, each: bool = False) -> Iterator[pa.Array]:
         """Yield physical Arrow arrays that together hold every value of the chunk, nulls left out or in.
 
         A chunk whose data pages are all dictionary-encoded yields its dictionary alone: the same distinct
-        values. Raises `CorruptFileError` if pages do not decode to what the footer counts, and
-        `UnsupportedError` for a codec that pyarrow lacks.
+        values. With `each`, all values come in their order, nulls in, as often as they are there. Raises
+        `CorruptFileError` if pages do not decode to what the footer counts, and `UnsupportedError` for a
+        codec that pyarrow lacks.
         """
         chunk = self._chunk(row_group, leaf)
         if problem := self._footer.chunk_problem(row_group, leaf):
@@ -60,7 +61,7 @@ class ColumnChunks:
         try:
             if chunk.num_values == 0:
                 return
-            if _is_all_dictionary(chunk):
+            if _is_all_dictionary(chunk) and not each:
                 yield run(self._source, _read_dictionary(chunk, leaf, self._footer.start))
             else:
                 yield from self._decode(row_group, leaf, chunk)

@@ -245,7 +245,7 @@ def add(
     """
     options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, fill_lengths, keep_mtime, force)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    plans = plan_adds(sources, _targets(sources, paths, output), options)
+    plans = plan_adds(sources, targets_of(sources, paths, output), options)
     if strict and (first := next((plan.error for plan in plans if plan.error), None)):
         raise first
     if dry_run:
@@ -271,11 +271,11 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
     _raise_if_everywhere_missing([plan.error for plan in plans])
     for plan in plans:
         if plan.has_work and plan.target is None:
-            plan.notes += summaries_above(plan.source, _SUMMARY)
+            plan.notes += summaries_above(plan.source, SUMMARY)
     return plans
 
 
-_SUMMARY = "{} has the footers as they were: readers that go by it do not see the filters until it is written anew"
+SUMMARY = "{} has the footers as they were: readers that go by it do not see the filters until it is written anew"
 
 
 def write_adds(
@@ -324,7 +324,7 @@ def _checked_add(source: Source, target: str | None, outcome: _Survey | Exceptio
             raise outcome
         footer, leaves, stored = outcome
         plan.footer = footer
-        _require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
+        require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
         for leaf in leaves:
             if reason := unbuildable(leaf):
                 raise UnsupportedError(f"column {leaf.name} ({leaf.type_name}) cannot have a filter: {reason}")
@@ -353,7 +353,7 @@ def _plan_chunk(
         plan.build.append((row_group, leaf, (old.problem or "asked to") if old else None))
 
 
-def _require_writable(
+def require_writable(
     source: Source, target: str | None, footer: Footer, force: bool, notes: list[str], *, for_swap: bool = False
 ) -> None:
     """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
@@ -413,7 +413,7 @@ def _write_filters(
         return _build(chunks, task[0], task[1], options, lambda: stop.is_set() or failed.is_set())
 
     with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
-        _note_stale(out, plan.notes)
+        note_stale(out, plan.notes)
         # Closed here, or the threads of a run that failed would be waited for wherever the garbage is collected.
         with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
             for (row_group, leaf, replaced), bloom in zip(plan.build, _once_copied(copied, built), strict=True):
@@ -425,7 +425,7 @@ def _write_filters(
                         edits[row_group, leaf.index] = None
                     continue
                 data = bloom.to_bytes()
-                offset = _append_checked(out, data)
+                offset = append_checked(out, data)
                 edits[row_group, leaf.index] = (offset, len(data))
                 filters.append(
                     AddedFilter(row_group, leaf.name, bloom.num_bytes, bloom.fpp, offset, len(data), replaced)
@@ -458,7 +458,7 @@ def _leave(plan: AddPlan, options: AddOptions) -> FileAdded:
     if plan.target is None or options.for_swap:
         return plan.result("unchanged")
     with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
-        _note_stale(out, plan.notes)
+        note_stale(out, plan.notes)
         out.copy()
         return _finish(plan, out, options)
 
@@ -500,7 +500,8 @@ def _sizing_ndv(chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options:
     return options.ndv if options.ndv is not None else chunks.value_bound(row_group, leaf)
 
 
-def _append_checked(out: Rewrite, data: bytes) -> int:
+def append_checked(out: Rewrite, data: bytes) -> int:
+    """Return where data was appended, after reading it back."""
     offset = out.append(data)
     if out.read(offset, len(data)) != data:
         raise OSError("what was written does not read back the same")
@@ -518,7 +519,7 @@ def _append_footer(out: Rewrite, footer: Footer, edits: _Edits) -> None:
         location = new.filter_location(row_group, new.leaves[column])
         if (location and (location.offset, location.length)) != edit:
             raise CorruptFileError("the footer does not read back as it was written")
-    _append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
+    append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 
 # ---- drop --------------------------------------------------------------------------------
@@ -548,7 +549,7 @@ def drop(
         raise UnsupportedError("--restore cuts the whole file back, so it takes all columns; leave --column out")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    targets = _targets(sources, paths, output)
+    targets = targets_of(sources, paths, output)
     checked: list[tuple[Source, str | None, _DropPlan | Exception]] = []
     for target, (source, outcome) in zip(targets, drive((s, _survey_drop(s, wanted)) for s in sources), strict=True):
         checked.append((source, target, _checked_drop(source, target, outcome, force)))
@@ -600,7 +601,7 @@ def _checked_drop(
     if isinstance(outcome, Exception):
         return outcome
     try:
-        _require_writable(source, target, outcome.footer, force, outcome.notes)
+        require_writable(source, target, outcome.footer, force, outcome.notes)
     except ParquetBloomError as error:
         return error
     return outcome
@@ -624,7 +625,7 @@ def _drop_one(
     if dry_run:
         return result("planned", **done)
     with rewrite(source, keep, target=target, keep_mtime=keep_mtime) as out:
-        _note_stale(out, plan.notes)
+        note_stale(out, plan.notes)
         out.copy()
         if not restore and not unchanged:
             _append_footer(out, plan.footer, {(group, leaf.index): None for group, leaf in plan.cleared})
@@ -696,7 +697,9 @@ def _without_filters(metadata: Any) -> tuple[Any, ...]:
 # ---- shared ------------------------------------------------------------------------------
 
 
-def _targets(sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None) -> list[str | None]:
+def targets_of(
+    sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None
+) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
     if output is None or not sources:
         return [None] * len(sources)
@@ -724,6 +727,7 @@ def _raise_if_everywhere_missing(errors: list[Exception | None]) -> None:
         raise errors[0]
 
 
-def _note_stale(out: Rewrite, notes: list[str]) -> None:
+def note_stale(out: Rewrite, notes: list[str]) -> None:
+    """Note what an interrupted run had left and this one has removed."""
     if out.stale:
         notes.append(f"removed {out.stale}, which an interrupted run had left")

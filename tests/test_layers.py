@@ -43,6 +43,7 @@ ORDER = [
     "pruning",
     "lookups",
     "writer",
+    "hudi_filters",
     "commits",
     "verification",
     "demonstration",

@@ -1,8 +1,8 @@
 """Edits a footer's bytes without decoding what it does not touch.
 
 A footer that is read into structs and written back loses the fields that the structs do not know, and its
-bytes. Here the compact encoding is walked, only the ColumnMetaData structs that change are re-emitted, field by
-field with their original bytes, and everything else is copied. A field header is one byte `delta << 4 | type` after
+bytes. Here the compact encoding is walked, only the structs that change are re-emitted, field by field with their
+original bytes, and everything else is copied. A field header is one byte `delta << 4 | type` after
 the previous field's id, or `type` and the id as a zigzag varint; the header of the field that follows an inserted or
 removed one is the only other thing that can change. (thrift-compact-protocol.md; parquet.thrift for the ids.)
 """
@@ -19,6 +19,7 @@ FilterEdit = tuple[int, int] | None
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
 _ROW_GROUPS, _COLUMNS, _META_DATA, _FILTER_OFFSET, _FILTER_LENGTH = 4, 1, 3, 14, 15
+_KEY_VALUES = 5
 _MAX_DEPTH = 64
 
 
@@ -34,6 +35,61 @@ def splice_filters(footer: bytes, edits: Mapping[tuple[int, int], FilterEdit]) -
         pieces += footer[copied:start], _emit(footer, fields, edits[key])
         copied = stop
     return b"".join([*pieces, footer[copied:]])
+
+
+def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes:
+    """Return `footer` with entries of `key_value_metadata` set, or taken out where they are None, all else unchanged.
+
+    An entry that is there already is replaced, however often it is there; new ones come last, in order. Raises
+    `CorruptFileError` if the bytes are no compact struct.
+    """
+    fields, end = _struct(footer, 0)
+    held = [field for field in fields if field.id == _KEY_VALUES]
+    if len(held) > 1 or any(field.type != _LIST for field in held):
+        raise CorruptFileError("the footer's entries of its writers are in a form that cannot be changed without loss")
+    keys = {key.encode() for key in entries}
+    structs = [footer[at : _skip(footer, at, _STRUCT, 0)] for field in held for _, at in _elements(footer, field)]
+    structs = [each for each in structs if _key(each) not in keys]
+    structs += [_key_value(key, value) for key, value in entries.items() if value is not None]
+    out = bytearray()
+    previous, pending = 0, bool(structs) and not held
+    for field in fields:
+        if pending and field.id > _KEY_VALUES:
+            out += _header(previous, _KEY_VALUES, _LIST) + _list_of(structs)
+            previous, pending = _KEY_VALUES, False
+        if field.id == _KEY_VALUES and not structs:
+            continue
+        out += _header(previous, field.id, field.type) if field.is_short else footer[field.start : field.value]
+        out += _list_of(structs) if field.id == _KEY_VALUES else footer[field.value : field.end]
+        previous = field.id
+    if pending:
+        out += _header(previous, _KEY_VALUES, _LIST) + _list_of(structs)
+    return bytes(out) + footer[end:]
+
+
+def _key(struct: bytes) -> bytes | None:
+    """Return the key of an entry."""
+    found = [field for field in _struct(struct, 0)[0] if field.id == 1 and field.type == _BINARY]
+    if not found:
+        return None
+    length, at = _read_varint(struct, found[-1].value)
+    return struct[at : at + length]
+
+
+def _key_value(key: str, value: str) -> bytes:
+    texts = key.encode(), value.encode()
+    return b"".join(bytes([1 << 4 | _BINARY]) + _varint(len(text)) + text for text in texts) + b"\0"
+
+
+def _list_of(structs: list[bytes]) -> bytes:
+    count = len(structs)
+    head = bytes([count << 4 | _STRUCT]) if count < 15 else bytes([15 << 4 | _STRUCT]) + _varint(count)
+    return head + b"".join(structs)
+
+
+def _header(previous: int, id: int, kind: int) -> bytes:
+    delta = id - previous
+    return bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + _varint(id << 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +131,7 @@ def _emit(data: bytes, fields: list[_Field], edit: FilterEdit) -> bytes:
             continue
         if pending is not None and field.id > _FILTER_OFFSET:
             previous, pending = _emit_filter(out, previous, pending), None
-        delta = field.id - previous
-        if not field.is_short:
-            out += data[field.start : field.value]
-        elif 0 < delta < 16:
-            out.append(delta << 4 | field.type)
-        else:
-            out += bytes([field.type]) + _varint(field.id << 1)
+        out += _header(previous, field.id, field.type) if field.is_short else data[field.start : field.value]
         out += data[field.value : field.end]
         previous = field.id
     if pending is not None:
@@ -90,8 +140,7 @@ def _emit(data: bytes, fields: list[_Field], edit: FilterEdit) -> bytes:
 
 
 def _emit_filter(out: bytearray, previous: int, edit: tuple[int, int]) -> int:
-    delta = _FILTER_OFFSET - previous
-    out += bytes([delta << 4 | _I64]) if 0 < delta < 16 else bytes([_I64]) + _varint(_FILTER_OFFSET << 1)
+    out += _header(previous, _FILTER_OFFSET, _I64)
     out += _varint(edit[0] << 1)
     out += bytes([1 << 4 | _I32]) + _varint(edit[1] << 1)
     return _FILTER_LENGTH

@@ -26,7 +26,7 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -36,7 +36,6 @@ from parquet_bloom.errors import CorruptFileError, ParquetBloomError, Unsupporte
 from parquet_bloom.footer import Footer
 from parquet_bloom.indexes.file_filters import Description
 from parquet_bloom.predicate import ColumnPath
-from parquet_bloom.schema import PhysicalType
 
 RECORD_KEY = "_hoodie_record_key"
 FILTER, OLD_FILTER = "org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter"
@@ -416,18 +415,32 @@ class HudiFilter:
         which Java would have written as another.
         """
         keys = [_as_key(value) for value in values]
-        asked = [key for key in keys if key and self._is_in_range(key)]
-        found = iter(self.filter.check(asked))
-        return bytes(1 if not key else next(found) if self._is_in_range(key) else 0 for key in keys)
+        found = self.filter.check([key or b"" for key in keys])
+        if (is_out := self._out_of_range()) is None:
+            return found
+        pairs = zip(found, keys, strict=True)
+        return bytes(maybe and not (key and is_out(key)) for maybe, key in pairs)
 
-    def _is_in_range(self, key: bytes) -> bool:
-        """Return whether a key is in range as Java compares, which looks it up, or as bytes, as some writers do."""
-        low, high = self.min_key, self.max_key
-        if low is None or high is None or any(mark in low + high for mark in _REPLACED):
-            return True
-        if low.encode() <= key <= high.encode():
-            return True
-        return utf16_order(low) <= utf16_order(key.decode()) <= utf16_order(high)
+    def _out_of_range(self) -> Callable[[bytes], bool] | None:
+        """Return what tells keys that are out of range as Java compares and as bytes; None where there is no range.
+
+        Java looks keys up by its own order, but some writers have the range by that of bytes.
+        """
+        if self.min_key is None or self.max_key is None:
+            return None
+        bounds = self.min_key + self.max_key
+        if any(mark in bounds for mark in _REPLACED):
+            return None
+        low, high = self.min_key.encode(), self.max_key.encode()
+        low16, high16 = utf16_order(self.min_key), utf16_order(self.max_key)
+        is_same = max(bounds, default="") <= "\uffff"  # both orders are, for keys of ASCII
+
+        def is_out(key: bytes) -> bool:
+            if low <= key <= high:
+                return False
+            return (is_same and key.isascii()) or not low16 <= utf16_order(key.decode()) <= high16
+
+        return is_out
 
 
 def _as_key(value: Any) -> bytes | None:
@@ -455,7 +468,7 @@ def filter_of(footer: Footer) -> HudiFilter | None:
     name = FILTER if FILTER in entries else OLD_FILTER
     if name not in entries:
         return None
-    if any(leaf.physical_type is not PhysicalType.BYTE_ARRAY for leaf in leaves):
+    if any(leaf.logical_type is None or leaf.logical_type.name != "STRING" for leaf in leaves):
         raise UnsupportedError(f"column {RECORD_KEY} is no text")
     if _is_carried_over(entries.get(_ARROW_SCHEMA)):
         raise CorruptFileError("Arrow took the filter along from the file that it had read, and wrote other rows")

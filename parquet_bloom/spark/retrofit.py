@@ -26,7 +26,7 @@ from parquet_bloom.sbbf import MAX_BYTES
 from parquet_bloom.spark.session import cores, interruptibly, job
 from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
 from parquet_bloom.storage import PathLike, Source, StorageOptions, find, join_output, rewrite
-from parquet_bloom.writer import DEFAULT_FPP, Added, Dropped, FileAdded, FileDropped, _targets
+from parquet_bloom.writer import DEFAULT_FPP, Added, Dropped, FileAdded, FileDropped, targets_of
 from parquet_bloom.writer import add as add_here
 from parquet_bloom.writer import drop as drop_here
 
@@ -131,7 +131,7 @@ def _retrofit(
     work.call([])  # raises what would be wrong for any file
     asked = paths_of(paths)
     sources = find(asked, storage_options=work.options["storage_options"])
-    targets = _targets(sources, asked, output)
+    targets = targets_of(sources, asked, output)
     there = _there(sources, targets, output)
     items = [
         _Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)

@@ -36,7 +36,7 @@ _WRITES = ("commit", "deltacommit", "replacecommit")
 _BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
 _LOG = re.compile(r"\.(?P<group>[^_]+)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
 _AVRO = b"Obj\x01"
-_NO_DATA = (".hoodie_partition_metadata", "._", "_", ".DS_Store")
+_PARTITION = ".hoodie_partition_metadata"
 
 _Group = tuple[str, str]  # partition, file id
 
@@ -179,23 +179,28 @@ class OpenHudi:
     def _groups(self, is_cow: bool) -> dict[_Group, _Files]:
         """Return the files of each group, whatever wrote them."""
         groups: dict[_Group, _Files] = {}
+        partitions, others = set(), []
         for path, size in files_below(self._root, storage_options=self._options).items():
             partition, _, name = path.rpartition("/")
             if path.startswith((".hoodie/", "_bloom_index/")) or any(
                 part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")
             ):
                 continue
-            if match := _BASE.fullmatch(name):
+            if name.startswith(_PARTITION):
+                partitions.add(partition)
+            elif match := _BASE.fullmatch(name):
                 group = groups.setdefault((partition, match["group"]), _Files())
                 group.base.append(_DataFile(path, match["instant"], size, match["kind"]))
             elif match := _LOG.fullmatch(name):
                 if not (is_cow and name.endswith(".cdc")):  # changes for those who ask for them, and no rows
                     group = groups.setdefault((partition, match["group"]), _Files())
                     group.logs.append(_DataFile(path, match["instant"], size))
-            elif not name.startswith(_NO_DATA) and name.endswith((".parquet", ".orc", ".hfile", ".lance")):
-                raise UnsupportedError(
-                    f"{path} of {self._root} is not named as Hudi names files; is it part of the table?"
-                )
+            elif not name.startswith((".", "_")) and name.endswith((".parquet", ".orc", ".hfile", ".lance")):
+                others.append((partition, path))
+        partitions |= {partition for partition, _ in groups}
+        for partition, path in others:
+            if partition in partitions:
+                raise UnsupportedError(f"{path} of {self._root} is not named as Hudi names its files")
         return groups
 
     def _check_external(self, written: _Written) -> None:
@@ -297,9 +302,8 @@ def _commit(data: bytes) -> dict[str, Any]:
             "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
         ) from None
     records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
-    record: dict[str, Any]
     (record,) = records
-    return record
+    return dict(record)
 
 
 def _properties(text: str) -> dict[str, str]:

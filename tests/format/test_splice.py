@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.parquet_thrift import ttypes
-from parquet_bloom.format.splice import splice_filters
+from parquet_bloom.format.splice import splice_filters, splice_key_values
 from parquet_bloom.format.thrift_io import decode
 
 ROW_GROUPS, COLUMNS, META_DATA, OFFSET, LENGTH = 4, 1, 3, 14, 15
@@ -168,6 +168,71 @@ def test_an_offset_is_written_in_order_where_the_fields_are(made: Any, edit: Any
     got = [f.id for f in meta_data(Reader(splice_filters(encode_struct(footer), {key: edit})).struct(), key)]
     assert got[got.index(OFFSET) + 1] == LENGTH
     assert ids != sorted(ids) or got == sorted(got)
+
+
+# ---- entries of writers --------------------------------------------------------------------
+
+KEY_VALUES = 5
+TEXTS = st.text(max_size=5)
+ENTRIES = st.dictionaries(TEXTS, TEXTS | st.none(), max_size=20)
+
+
+@st.composite
+def with_entries(draw: Any) -> tuple[list[Field], list[tuple[str, str | None]]]:
+    """A FileMetaData, and its entries; it may have none at all."""
+    entries = draw(st.lists(st.tuples(TEXTS, TEXTS | st.none()), max_size=18))
+    structs = [
+        [Field(1, BINARY, key.encode()), *([] if value is None else [Field(2, BINARY, value.encode())])]
+        for key, value in entries
+    ]
+    held = [Field(KEY_VALUES, LIST, Items(STRUCT, structs))] if entries or draw(st.booleans()) else []
+    return draw(around(held, forbidden={KEY_VALUES})), entries
+
+
+@given(made=with_entries(), edits=ENTRIES, tail=TAILS)
+def test_only_the_entries_of_the_given_keys_differ(made: Any, edits: dict[str, str | None], tail: bytes) -> None:
+    footer, entries = made
+    spliced = Reader(splice_key_values(encode_struct(footer) + tail, edits))
+    got = spliced.struct()
+    assert spliced.data[spliced.at :] == tail
+    assert [f for f in got if f.id != KEY_VALUES] == [
+        f for f in Reader(encode_struct(footer)).struct() if f.id != KEY_VALUES
+    ]
+    (held,) = [f.value.values for f in got if f.id == KEY_VALUES] or [[]]
+    expected = [(k, v) for k, v in entries if k not in edits] + [(k, v) for k, v in edits.items() if v is not None]
+    texts = [{f.id: f.value.decode() for f in struct} for struct in held]
+    assert [(struct[1], struct.get(2)) for struct in texts] == expected
+
+
+@given(made=with_entries(), edits=ENTRIES, tail=TAILS)
+def test_setting_entries_and_taking_them_out_gives_the_same_bytes(made: Any, edits: Any, tail: bytes) -> None:
+    footer, entries = made
+    raw = encode_struct(footer) + tail
+    new = {key: value for key, value in edits.items() if key not in dict(entries)}
+    nothing = dict.fromkeys(new)
+    assert splice_key_values(splice_key_values(raw, new), nothing) == splice_key_values(raw, nothing)
+    if entries:
+        assert splice_key_values(raw, nothing) == raw
+
+
+@pytest.mark.parametrize("name", names(SOUND[::7]))
+def test_entries_of_real_footers(name: str) -> None:
+    raw = footer_bytes(fixture(name))
+    spliced = splice_key_values(raw, {"ours": "x" * 300})
+    old, _ = decode(ttypes.FileMetaData, raw)
+    new, _ = decode(ttypes.FileMetaData, spliced)
+    added = new.key_value_metadata.pop()
+    assert (added.key, added.value) == ("ours", "x" * 300)
+    assert (old.key_value_metadata or []) == new.key_value_metadata
+    old.key_value_metadata = new.key_value_metadata = None
+    assert old == new
+    assert splice_key_values(spliced, {"ours": None}) == splice_key_values(raw, {"ours": None})
+
+
+def test_entries_in_two_lists_are_refused() -> None:
+    twice = encode_struct([Field(KEY_VALUES, LIST, Items(STRUCT, []), True)] * 2)
+    with pytest.raises(CorruptFileError, match="without loss"):
+        splice_key_values(twice, {})
 
 
 def test_fields_after_the_filter_keep_their_ids_and_bytes() -> None:

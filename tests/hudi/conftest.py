@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
-TABLES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Lake:
 
     def files(self) -> list[Path]:
         """Returns every base file, live or not."""
-        return sorted(self.root.glob("p*/*.parquet"))
+        return sorted(path for path in self.root.rglob("*.parquet") if path.name[0] not in "._")
 
 
 @pytest.fixture

@@ -264,6 +264,23 @@ def test_texts_that_java_refuses(text: str) -> None:
         decode_text(text)
 
 
+@given(
+    head=st.binary(max_size=40),
+    body=st.binary(max_size=60),
+    at=st.integers(0, 40),
+    kind=st.sampled_from(["SIMPLE", "DYNAMIC_V0"]),
+)
+def test_any_bytes_are_a_filter_or_an_error_of_ours(head: bytes, body: bytes, at: int, kind: str) -> None:
+    sound = simple(body=b"") + struct.pack(">3i", 4, 0, 2) + simple() * 2
+    for data in (head + body, sound[:at] + head + sound[at + len(head) :], simple()[:at] + head + body):
+        try:
+            found = parse(data, kind)
+        except (CorruptFileError, UnsupportedError):
+            continue
+        assert parse(found.to_bytes(), kind).to_bytes() == found.to_bytes()
+        assert found.check([b"", b"key"])[0] == 1
+
+
 # ---- in a footer ---------------------------------------------------------------------------
 
 
@@ -332,6 +349,16 @@ def test_ranges_are_in_javas_order() -> None:
 def test_footers_without_a_filter(tmp_path: Path) -> None:
     assert filter_of(footer_of(tmp_path / "a.parquet", {"b": "c"}, ["a"])) is None
     assert filter_of(footer_of(tmp_path / "b.parquet", build(["a"]), ["a"], name="id")) is None
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.binary()])
+def test_keys_that_are_no_text_are_not_understood(tmp_path: Path, kind: pa.DataType) -> None:
+    rows = pa.table({hudi.RECORD_KEY: pa.array([None], kind)})
+    with pq.ParquetWriter(tmp_path / "a.parquet", rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(build(["a"], num_entries=9, fpp=0.1))
+    with pytest.raises(UnsupportedError, match="is no text"):
+        filter_of(read(tmp_path / "a.parquet"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom import CorruptFileError, UnsupportedError, add_to_table, prune
+from parquet_bloom import CorruptFileError, UnsupportedError, add_to_table, index_create, index_refresh, lookup, prune
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes import hudi as indexes
 from parquet_bloom.indexes.hudi import filter_of
@@ -21,7 +21,6 @@ from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked, _properties
 
 COW = ["v6_cow", "v8_cow"]
 MOR = ["v6_mor", "v8_mor"]
-TABLES = [*COW, *MOR, "v6_simple", "v6_virtual"]
 Unpack = Callable[[str], Any]
 
 
@@ -85,6 +84,18 @@ def test_log_files_are_told_of(unpacked: Unpack, name: str) -> None:
     assert in_exact == {row[0] for row in table.steps[-1]["rows"] if row[1] in exact}
 
 
+@pytest.mark.parametrize("name", ["v6_compacted", "v8_compacted"])
+def test_log_files_that_were_compacted_say_nothing(unpacked: Unpack, name: str) -> None:
+    table = unpacked(name)
+    logs = [path.name for path in table.root.iterdir() if ".log." in path.name]
+    assert logs
+    (file,) = snapshot(table.root).files
+    assert (file.recorded, file.not_excluded, file.has_deletes) == (table.steps[-1]["files"][0], None, False)
+    assert {row[1] for row in table.steps[-1]["rows"]} == {file.recorded}
+    (before,) = snapshot(table.root, table.steps[1]["instant"]).files
+    assert ([before.recorded], before.not_excluded) == (table.steps[1]["files"], LOGS)
+
+
 @pytest.mark.parametrize("name", MOR)
 def test_groups_of_log_files_alone_are_kept(unpacked: Unpack, name: str) -> None:
     table = unpacked(name)
@@ -103,10 +114,10 @@ def test_groups_of_log_files_alone_are_kept(unpacked: Unpack, name: str) -> None
     assert all(file.is_kept for file in whole)
 
 
-@pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_simple", "v6_mor", "v8_mor"])
+@pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_simple", "v6_mor", "v8_mor", "v8_compacted"])
 def test_every_base_file_has_the_filter_that_we_build(unpacked: Unpack, name: str) -> None:
     table = unpacked(name)
-    num_rows = set()
+    num_rows, num_keys = set(), []
     assert table.files()
     for source in find(table.files()):
         footer = run(source, read_footer(source.size))
@@ -122,7 +133,9 @@ def test_every_base_file_has_the_filter_that_we_build(unpacked: Unpack, name: st
         assert found.might_contain(keys) == b"\1" * len(keys)
         assert found.describe().num_bytes == sum(len(row.bits) for row in found.filter.rows)
         num_rows.add(len(found.filter.rows))
-    assert num_rows == ({1} if kind == "SIMPLE" or name.endswith("mor") else {1, 2})
+        num_keys.append(len(keys))
+    assert num_rows == ({1} if kind == "SIMPLE" or not name.endswith("cow") else {1, 2})
+    assert (max(num_keys) > 40) == name.endswith("cow")  # the bound: from there on keys go round the rows
 
 
 @pytest.mark.parametrize("name", COW)
@@ -246,6 +259,18 @@ def test_files_of_other_names_are_refused(unpacked: Unpack) -> None:
     (table.root / "p0" / "part-0.parquet").write_bytes(b"")
     with pytest.raises(UnsupportedError, match="not named as Hudi names"):
         snapshot(table.root)
+
+
+@pytest.mark.parametrize("name", [*COW, "v8_compacted"])
+def test_an_index_beside_a_table_is_no_part_of_it(unpacked: Unpack, name: str) -> None:
+    table = unpacked(name)
+    before = snapshot(table.root)
+    index_create(table.root, indexes.RECORD_KEY)
+    index_refresh(table.root)
+    assert snapshot(table.root) == before
+    key, file, _ = table.steps[-1]["rows"][0]
+    hits = list(lookup(table.root, indexes.RECORD_KEY, [key, "key-nowhere"]))
+    assert {path.rpartition("/")[2] for batch in hits for path in batch["path"].to_pylist()} == {file}
 
 
 def test_base_files_of_other_kinds_are_never_excluded(unpacked: Unpack) -> None:
