@@ -138,7 +138,7 @@ class OpenPaimon:
             with_deletes = self._with_deletes(at)
             files = tuple(self._live_files(schema, live, with_deletes))
             return Snapshot(self.kind, self._root, int(at["id"]), files)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
 
     def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
@@ -273,7 +273,7 @@ class _Schema:
             self._options: dict[str, str] = dict(parsed.get("options") or {})
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptFileError(f"a schema that is not understood: {error!r}", path=name) from error
         self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
 

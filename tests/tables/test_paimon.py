@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 import shutil
 import sys
@@ -14,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import fsspec
 import pyarrow.parquet as pq
 import pytest
 from samples import FIXTURES
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.indexes import paimon as index
 from parquet_bloom.storage import RequestLog, find, run
-from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, snapshot_of
+from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, paimon, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
 NAMES = sorted(path.relative_to(FIXTURES).as_posix().removesuffix(".zip") for path in FIXTURES.glob("paimon*/*.zip"))
@@ -378,6 +380,76 @@ def test_damaged_metadata_are_told(pattern: str, data: bytes, unpacked: Open) ->
         path.write_bytes(data)
     with pytest.raises((CorruptFileError, UnsupportedError)):
         read(table)
+
+
+def test_random_damage_is_told_or_does_no_harm(unpacked: Open) -> None:
+    """No error but the library's; a file that the damage hides is one of a snapshot that is not that of the table."""
+    table, _ = unpacked("paimon/append")
+    rng = random.Random(11)
+    paths = [path for folder in ("snapshot", "schema", "manifest") for path in sorted((table / folder).iterdir())]
+    for _ in range(300):
+        path = rng.choice(paths)
+        good = path.read_bytes()
+        data = bytearray(good)
+        for _ in range(rng.choice([1, 2, 8])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data[: rng.choice([len(data), rng.randrange(len(data))])])
+        try:
+            read(table)
+        except (ParquetBloomError, FileNotFoundError):
+            pass
+        finally:
+            path.write_bytes(good)
+
+
+def test_a_table_on_another_file_system_is_read_through_it(unpacked: Open) -> None:
+    table, answers = unpacked("paimon/append")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(table), "/lake/append", recursive=True)
+    try:
+        snapshot = read("memory://lake/append")
+        assert listed(snapshot) == sorted(answers["5"]["files"])
+        sources, _ = live_sources("memory://lake/append")
+        assert [source.size for source in sources] == [file.size for file in snapshot.files]
+        for file in snapshot.files:
+            assert file.path.startswith("memory://lake/append/region=")
+            assert {bloom.column for bloom in filters(file)} > {("id",), ("name",)}
+    finally:
+        memory.rm("/lake", recursive=True)
+
+
+def test_partitions_that_are_not_understood_are_refused() -> None:
+    packed = (1).to_bytes(4, "big") + bytes(16)
+    with pytest.raises(UnsupportedError, match="DOUBLE"):
+        paimon._binary_row(packed, ["DOUBLE"])
+    for damaged in (b"", packed[:-1], (2).to_bytes(4, "big") + bytes(24)):
+        with pytest.raises(CorruptFileError):
+            paimon._binary_row(damaged, ["INT"])
+    with pytest.raises(CorruptFileError):
+        paimon._binary_row(packed[:12] + (99 << 32 | 9).to_bytes(8, "little"), ["STRING"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "name"),
+    [
+        ("BOOLEAN", 1, "true"),
+        ("BOOLEAN", 0, "false"),
+        ("TINYINT", 0xFF, "-1"),
+        ("BIGINT", 2**63, str(-(2**63))),
+        ("DATE", 20_000, "2024-10-04"),
+        ("VARCHAR(9)", int.from_bytes(b"abc\0\0\0\0\x83", "little"), "abc"),
+        ("CHAR(3)", int.from_bytes(b"\0\0\0\0\0\0\0\x80", "little"), "__HIVE__"),
+    ],
+)
+def test_partitions_are_named_as_the_table_names_them(kind: str, word: int, name: str) -> None:
+    parsed = {
+        "fields": [{"id": 0, "name": "a=b", "type": f"{kind} NOT NULL"}],
+        "primaryKeys": [],
+        "partitionKeys": ["a=b"],
+        "options": {"partition.legacy-name": "false", "partition.default-name": "__HIVE__"},
+    }
+    packed = (1).to_bytes(4, "big") + bytes(8) + word.to_bytes(8, "little")
+    assert list(paimon._Schema(parsed, "schema").partition_folders(packed)) == [f"a%3Db={name}"]
 
 
 def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
