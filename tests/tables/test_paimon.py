@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 from samples import FIXTURES
 
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.indexes import paimon as index
-from parquet_bloom.storage import RequestLog, find, run
+from parquet_bloom.indexes.paimon_files import paimon_index
+from parquet_bloom.storage import Folder, RequestLog, find, run
 from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, paimon, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
@@ -465,3 +466,114 @@ def test_without_fastavro_the_extra_is_named(unpacked: Open, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(UnsupportedError, match=r"parquet-bloom\[paimon\]"):
         read(table)
+
+
+# ---- attaching indexes --------------------------------------------------------------------
+
+
+def contents(table: Path) -> set[Path]:
+    return {path for path in table.rglob("*") if path.is_file()}
+
+
+def indexes(snapshot: Snapshot) -> dict[str, bytes]:
+    parquet = [file for file in snapshot.files if file.path.endswith(".parquet")]
+    return {file.recorded: paimon_index(file.path, ["id", "name"], items=20) for file in parquet}
+
+
+def test_attached_indexes_are_the_tables(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened, before = OpenPaimon(table), contents(table)
+    old = opened.snapshot
+    wanted = indexes(old)
+    new = opened.attach(wanted)
+    assert new == read(table)
+    assert new.version == 3
+    assert listed(new) == listed(old) == listed(read(table, as_of=2))
+    assert read(table, as_of=2) == old
+    found = {file.recorded: container(file) for file in new.files if file.file_index}
+    assert found == wanted
+    assert all(len(filters(file)) == 2 for file in new.files if file.file_index)
+    after = contents(table)
+    with pytest.raises(UnsupportedError, match="has an index"):
+        opened.attach(wanted)
+    assert contents(table) == after > before
+
+
+def test_the_old_entry_is_deleted_before_the_new_one_is_added(unpacked: Open) -> None:
+    """The other order would make whoever expires the snapshots remove the data."""
+    table, _ = unpacked("paimon/avro")
+    opened, seen = OpenPaimon(table), 0
+    before = set(manifests(table, 2))
+    opened.attach(indexes(opened.snapshot))
+    for path in set(manifests(table, 3)) - before:
+        entries = list(fastavro.reader(io.BytesIO(path.read_bytes())))
+        assert [entry["_KIND"] for entry in entries] == [1, 0] * (len(entries) // 2)
+        for deleted, added in zip(entries[::2], entries[1::2], strict=True):
+            same = {
+                **deleted,
+                "_KIND": 0,
+                "_FILE": {**deleted["_FILE"], "_EXTRA_FILES": added["_FILE"]["_EXTRA_FILES"]},
+            }
+            assert same == added
+            assert deleted["_FILE"]["_EXTRA_FILES"] == []
+            seen += 1
+    assert seen == 2
+    snapshot = json.loads((table / "snapshot" / "snapshot-3").read_text("utf-8"))
+    old = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
+    assert (snapshot["commitKind"], snapshot["deltaRecordCount"]) == ("COMPACT", 0)
+    assert (snapshot["totalRecordCount"], snapshot["schemaId"]) == (old["totalRecordCount"], old["schemaId"])
+
+
+def test_a_name_that_is_taken_is_left_alone(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted = indexes(opened.snapshot)
+    orphans = [Path(f"{table}/{recorded}.index") for recorded in wanted]
+    for orphan in orphans:
+        orphan.write_bytes(b"orphan")
+    new = opened.attach(wanted)
+    assert all(orphan.read_bytes() == b"orphan" for orphan in orphans)
+    assert {file.recorded: container(file) for file in new.files if file.file_index} == wanted
+
+
+def test_another_writers_commit_goes_before(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted, before = indexes(opened.snapshot), contents(table)
+    behind = OpenPaimon(table, as_of=1)
+    with pytest.raises(ConcurrentChangeError, match="another snapshot"):
+        behind.attach(wanted)
+    with pytest.raises(ConcurrentChangeError, match="is not in"):
+        opened.attach({"no such file": b""})
+    newest = opened._newest()
+    monkeypatch.setattr(opened, "_newest", lambda: newest)
+    theirs = table / "snapshot" / "snapshot-3"
+    theirs.write_text(json.dumps({**(newest or {}), "id": 3}), "utf-8")
+    with pytest.raises(ConcurrentChangeError, match="snapshot 3"):
+        opened.attach(wanted)
+    assert contents(table) == {*before, theirs}
+
+
+def test_an_error_after_the_commit_takes_nothing_away(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted, create = indexes(opened.snapshot), Folder.create
+
+    def failing(folder: Folder, name: str, data: bytes) -> None:
+        create(folder, name, data)
+        if name == "snapshot-3":
+            raise OSError("the disk was pulled out")
+
+    monkeypatch.setattr(Folder, "create", failing)
+    with pytest.raises(OSError, match="pulled out"):
+        opened.attach(wanted)
+    assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
+
+
+@pytest.mark.parametrize("name", ["paimon/pk", "paimon/pk_dv"])
+def test_tables_with_a_primary_key_get_no_indexes(name: str, unpacked: Open) -> None:
+    table, _ = unpacked(name)
+    before, opened = contents(table), OpenPaimon(table)
+    with pytest.raises(UnsupportedError, match="append tables"):
+        opened.attach(indexes(opened.snapshot))
+    assert contents(table) == before
