@@ -394,25 +394,27 @@ def _integers(chunk: Any, name: str, size: int) -> Any:
     wanted = 1_000 if is_time or size <= 3 else 1_000_000
     given = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
     if given <= wanted:
-        return pc.multiply_checked(ticks, pa.scalar(wanted // given, pa.int64()))
-    step = pa.scalar(given // wanted, pa.int64())
+        return pc.multiply_checked(ticks, _int64(wanted // given))
+    step = _int64(given // wanted)
     cut = pc.divide(ticks, step)
     return pc.subtract(cut, pc.greater(pc.multiply(cut, step), ticks).cast(pa.int64()))
 
 
 def _wang64_of(values: Any) -> Any:
     """Return `wang64` of an array of int64, signed; Arrow's arithmetic wraps around, and its shifts keep the sign."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    def number(value: int) -> Any:
-        return pa.scalar(value, pa.int64())
-
-    values = pc.add(pc.bit_wise_not(values), pc.shift_left(values, number(21)))
+    values = pc.add(pc.bit_wise_not(values), pc.shift_left(values, _int64(21)))
     for shift, factor in ((24, 265), (14, 21), (28, (1 << 31) + 1)):
-        values = pc.bit_wise_xor(values, pc.shift_right(values, number(shift)))
-        values = pc.multiply(values, number(factor))
+        values = pc.bit_wise_xor(values, pc.shift_right(values, _int64(shift)))
+        values = pc.multiply(values, _int64(factor))
     return values
+
+
+def _int64(value: int) -> Any:
+    import pyarrow as pa
+
+    return pa.scalar(value, pa.int64())
 
 
 # ---- filters ---------------------------------------------------------------------------------
@@ -446,31 +448,42 @@ def size_for(items: int, fpp: float) -> Size:
     return Size(num_hashes, num_bits)
 
 
+class Builder:
+    """A filter in the making, for a column of type `kind`. Raises what `size_for` does, and `UnsupportedError`."""
+
+    def __init__(self, kind: str, *, items: int = 1_000_000, fpp: float = 0.1) -> None:
+        _type(kind)
+        self._kind, self._size = kind, size_for(items, fpp)
+        self._bits = bytearray(self._size.num_bits // 8)
+
+    def add(self, values: pa.Array | pa.ChunkedArray) -> None:
+        """Insert all values that are not null. Raises what `array_hashes` does."""
+        import pyarrow.compute as pc
+
+        hashes = pc.unique(array_hashes(values, self._kind))
+        bits, num_bits, mask = self._bits, _int64(self._size.num_bits), _int64(_LOW)
+        low, high = pc.bit_wise_and(hashes, mask), pc.bit_wise_and(pc.shift_right(hashes, _int64(32)), mask)
+        for _ in range(self._size.num_hashes):
+            low = pc.bit_wise_and(pc.add(low, high), mask)
+            place = pc.if_else(pc.greater(low, _int64(_LOW >> 1)), pc.subtract(mask, low), low)
+            place = pc.subtract(place, pc.multiply(pc.divide(place, num_bits), num_bits))
+            for bit in place.to_pylist():
+                bits[bit >> 3] |= 1 << (bit & 7)
+
+    def payload(self) -> bytes:
+        """Return the filter, byte by byte what Paimon writes of the same values and options."""
+        return self._size.num_hashes.to_bytes(4, "big") + self._bits
+
+
 def build(values: pa.Array | pa.ChunkedArray, kind: str, *, items: int = 1_000_000, fpp: float = 0.1) -> bytes:
     """Return a `bloom-filter` of an array, byte by byte what Paimon writes for a column of type `kind`.
 
     `items` and `fpp` are the table's options of that name; a filter always is as large as they say. Raises what
     `array_hashes` and `size_for` do.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    num_hashes, num_bits = size_for(items, fpp)
-    bits = bytearray(num_bits // 8)
-    hashes = pc.unique(array_hashes(values, kind))
-
-    def number(value: int) -> Any:
-        return pa.scalar(value, pa.int64())
-
-    low = pc.bit_wise_and(hashes, number(_LOW))
-    high = pc.bit_wise_and(pc.shift_right(hashes, number(32)), number(_LOW))
-    for _ in range(num_hashes):
-        low = pc.bit_wise_and(pc.add(low, high), number(_LOW))
-        place = pc.if_else(pc.greater_equal(low, number(1 << 31)), pc.subtract(number(_LOW), low), low)
-        place = pc.subtract(place, pc.multiply(pc.divide(place, number(num_bits)), number(num_bits)))
-        for bit in place.to_pylist():
-            bits[bit >> 3] |= 1 << (bit & 7)
-    return num_hashes.to_bytes(4, "big") + bits
+    builder = Builder(kind, items=items, fpp=fpp)
+    builder.add(values)
+    return builder.payload()
 
 
 class PaimonFilter:

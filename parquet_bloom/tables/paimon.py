@@ -18,11 +18,13 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.footer import Plan
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
@@ -69,6 +71,29 @@ class OpenPaimon:
 
     def verify(self) -> None:
         """Return: there are no swaps that another writer could have committed over."""
+
+    def attach(self, indexes: Mapping[str, bytes]) -> Snapshot:
+        """Give data files their indexes, `LiveFile.recorded` -> container, in one snapshot, and return it.
+
+        Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the
+        next compaction drops the indexes. For append tables in local directories, at their newest snapshot. In a
+        catalog that commits otherwise than by files, such as REST or Hive with locks, use Paimon's own procedure.
+
+        Raises `UnsupportedError` for other tables, and for a file that has an index; `ConcurrentChangeError` if the
+        table has another snapshot by now or lacks a file. After all of them nothing was committed.
+        """
+        at = self._newest()
+        if at is None or at["id"] != self.snapshot.version:
+            raise ConcurrentChangeError(f"{self._root} has another snapshot by now; nothing was committed")
+        schema = self._schema(at["schemaId"])
+        if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
+            raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
+        live = {file.recorded: file for file in self.snapshot.files}
+        if missing := indexes.keys() - live.keys():
+            raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
+        attached = _Attached(self, at, {live[recorded].path: data for recorded, data in indexes.items()})
+        attached.commit()
+        return self.refresh()
 
     # ---- files of metadata -----------------------------------------------------------------
 
@@ -138,7 +163,7 @@ class OpenPaimon:
             with_deletes = self._with_deletes(at)
             files = tuple(self._live_files(schema, live, with_deletes))
             return Snapshot(self.kind, self._root, int(at["id"]), files)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
 
     def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
@@ -193,6 +218,127 @@ class OpenPaimon:
 
 
 _POSTPONED = -2
+
+
+class _Attached:
+    """A commit of indexes.
+
+    Each manifest with such files gets a new one: of each file first the old entry, deleted, and then the changed one,
+    added. Whoever expires snapshots takes a deleted file for one to remove unless it is added afterwards; the other way
+    round the data would be lost. A new manifest has the statistics of the old one, which cover all that is in it.
+    """
+
+    def __init__(self, table: OpenPaimon, at: dict[str, Any], indexes: dict[str, bytes]) -> None:
+        self._table, self._at, self._indexes = table, at, indexes
+        self._written: list[tuple[Folder, str]] = []
+        self._id = uuid.uuid4()
+
+    def commit(self) -> None:
+        try:
+            self._commit()
+        except BaseException:
+            if not self._may_have_landed():
+                for folder, name in self._written:
+                    folder.remove([name])
+            raise
+
+    def _may_have_landed(self) -> bool:
+        """Return whether the snapshot may be there, although its writing failed."""
+        try:
+            name = f"snapshot-{self._at['id'] + 1}"
+            there = name in self._table._folder("snapshot").names()
+            return there and str(self._id) in self._table._json("snapshot", name)["deltaManifestList"]
+        except Exception:  # whatever it is, what may be a part of the table stays
+            return True
+
+    def _commit(self) -> None:
+        table, at = self._table, self._at
+        schema, listed = self._read([at["baseManifestList"], at["deltaManifestList"]])
+        changed = []
+        manifests = [self._read([record["_FILE_NAME"]]) for record in listed]
+        live = {id(entry) for entry in _merged(entry for _, entries in manifests for entry in entries)}
+        for number, (record, (entry_schema, entries)) in enumerate(zip(listed, manifests, strict=True)):
+            swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry)]
+            if swaps:
+                name = f"manifest-{self._id}-{number}"
+                size = self._write(name, entry_schema, swaps)
+                half = len(swaps) // 2
+                counts = {"_NUM_ADDED_FILES": half, "_NUM_DELETED_FILES": half}
+                changed.append({**record, "_FILE_NAME": name, "_FILE_SIZE": size, **counts})
+        if self._indexes:
+            raise UnsupportedError(f"{min(self._indexes)} is in no manifest as it is; nothing was committed")
+        lists = {"base": (f"manifest-list-{self._id}-0", listed), "delta": (f"manifest-list-{self._id}-1", changed)}
+        new = {
+            **at,
+            "id": at["id"] + 1,
+            "commitUser": str(uuid.uuid4()),
+            "commitIdentifier": 2**63 - 1,
+            "commitKind": "COMPACT",
+            "timeMillis": max(time.time_ns() // 10**6, at["timeMillis"]),
+            "changelogManifestList": None,
+            "deltaRecordCount": 0,
+            "changelogRecordCount": 0,
+        }
+        for kind, (name, records) in lists.items():
+            size = self._write(name, schema, records)
+            new[f"{kind}ManifestList"] = name
+            if f"{kind}ManifestListSize" in at:
+                new[f"{kind}ManifestListSize"] = size
+        new.pop("changelogManifestListSize", None)
+        snapshots = table._folder("snapshot")
+        try:
+            snapshots.create(f"snapshot-{new['id']}", json.dumps(new, indent=2).encode())
+        except FileExistsError:
+            raise ConcurrentChangeError(
+                f"another writer committed snapshot {new['id']} of {table._root}; nothing was committed"
+            ) from None
+        # LATEST may be behind: readers look whether there is a next snapshot.
+
+    def _read(self, names: list[str]) -> tuple[Any, list[dict[str, Any]]]:
+        """Return the records of files of one schema."""
+        import fastavro
+
+        schemas, records = [], []
+        for name in names:
+            source = self._table._folder("manifest").source(name)
+            (data,) = _contents([source])
+            records += list(_avro(source.name, data))
+            schemas.append(fastavro.reader(io.BytesIO(data)).writer_schema)
+        if any(schema != schemas[0] for schema in schemas):
+            raise UnsupportedError(f"{names} were written by different versions of Paimon; let it compact them first")
+        return schemas[0], records
+
+    def _write(self, name: str, schema: Any, records: list[dict[str, Any]]) -> int:
+        import fastavro
+
+        out = io.BytesIO()
+        fastavro.writer(out, schema, records, codec="zstandard")
+        self._create(self._table._folder("manifest"), name, out.getvalue())
+        return out.tell()
+
+    def _create(self, folder: Folder, name: str, data: bytes) -> None:
+        folder.create(name, data)
+        self._written.append((folder, name))
+
+    def _swap(self, entry: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the old entry, deleted, and the new one, added, of a file that gets an index; none of another."""
+        file = entry["_FILE"]
+        path, folder = self._table._place(self._table._schema(file["_SCHEMA_ID"]), entry)
+        if path not in self._indexes:
+            return []
+        extra = list(file.get("_EXTRA_FILES") or ())
+        if file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra):
+            raise UnsupportedError(f"{path} has an index; nothing was committed")
+        beside = Folder(folder)
+        taken = beside.names()
+        name = f"{file['_FILE_NAME']}{_INDEX}"
+        number = 0
+        while name in taken:
+            number += 1
+            name = f"{file['_FILE_NAME']}-{number}{_INDEX}"
+        self._create(beside, name, self._indexes.pop(path))
+        added = {**entry, "_FILE": {**file, "_EXTRA_FILES": [*extra, name]}}
+        return [{**entry, "_KIND": 1}, added]
 
 
 def _contents(sources: Sequence[Source]) -> Iterator[bytes]:
@@ -273,7 +419,7 @@ class _Schema:
             self._options: dict[str, str] = dict(parsed.get("options") or {})
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptFileError(f"a schema that is not understood: {error!r}", path=name) from error
         self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
 
@@ -287,6 +433,10 @@ class _Schema:
     @property
     def uses_indexes(self) -> bool:
         return self._is_on("file-index.read.enabled", "true")
+
+    @property
+    def tracks_rows(self) -> bool:
+        return self._is_on("row-tracking.enabled")
 
     @property
     def data_folder(self) -> list[str]:

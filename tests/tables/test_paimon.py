@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 import shutil
 import sys
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import fsspec
 import pyarrow.parquet as pq
 import pytest
 from samples import FIXTURES
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.indexes import paimon as index
-from parquet_bloom.storage import RequestLog, find, run
-from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, snapshot_of
+from parquet_bloom.indexes.paimon_files import paimon_index
+from parquet_bloom.storage import Folder, RequestLog, find, run
+from parquet_bloom.tables import LiveFile, Snapshot, live_sources, open_table, paimon, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
 NAMES = sorted(path.relative_to(FIXTURES).as_posix().removesuffix(".zip") for path in FIXTURES.glob("paimon*/*.zip"))
@@ -380,6 +383,76 @@ def test_damaged_metadata_are_told(pattern: str, data: bytes, unpacked: Open) ->
         read(table)
 
 
+def test_random_damage_is_told_or_does_no_harm(unpacked: Open) -> None:
+    """No error but the library's; a file that the damage hides is one of a snapshot that is not that of the table."""
+    table, _ = unpacked("paimon/append")
+    rng = random.Random(11)
+    paths = [path for folder in ("snapshot", "schema", "manifest") for path in sorted((table / folder).iterdir())]
+    for _ in range(300):
+        path = rng.choice(paths)
+        good = path.read_bytes()
+        data = bytearray(good)
+        for _ in range(rng.choice([1, 2, 8])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data[: rng.choice([len(data), rng.randrange(len(data))])])
+        try:
+            read(table)
+        except (ParquetBloomError, FileNotFoundError):
+            pass
+        finally:
+            path.write_bytes(good)
+
+
+def test_a_table_on_another_file_system_is_read_through_it(unpacked: Open) -> None:
+    table, answers = unpacked("paimon/append")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(table), "/lake/append", recursive=True)
+    try:
+        snapshot = read("memory://lake/append")
+        assert listed(snapshot) == sorted(answers["5"]["files"])
+        sources, _ = live_sources("memory://lake/append")
+        assert [source.size for source in sources] == [file.size for file in snapshot.files]
+        for file in snapshot.files:
+            assert file.path.startswith("memory://lake/append/region=")
+            assert {bloom.column for bloom in filters(file)} > {("id",), ("name",)}
+    finally:
+        memory.rm("/lake", recursive=True)
+
+
+def test_partitions_that_are_not_understood_are_refused() -> None:
+    packed = (1).to_bytes(4, "big") + bytes(16)
+    with pytest.raises(UnsupportedError, match="DOUBLE"):
+        paimon._binary_row(packed, ["DOUBLE"])
+    for damaged in (b"", packed[:-1], (2).to_bytes(4, "big") + bytes(24)):
+        with pytest.raises(CorruptFileError):
+            paimon._binary_row(damaged, ["INT"])
+    with pytest.raises(CorruptFileError):
+        paimon._binary_row(packed[:12] + (99 << 32 | 9).to_bytes(8, "little"), ["STRING"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "name"),
+    [
+        ("BOOLEAN", 1, "true"),
+        ("BOOLEAN", 0, "false"),
+        ("TINYINT", 0xFF, "-1"),
+        ("BIGINT", 2**63, str(-(2**63))),
+        ("DATE", 20_000, "2024-10-04"),
+        ("VARCHAR(9)", int.from_bytes(b"abc\0\0\0\0\x83", "little"), "abc"),
+        ("CHAR(3)", int.from_bytes(b"\0\0\0\0\0\0\0\x80", "little"), "__HIVE__"),
+    ],
+)
+def test_partitions_are_named_as_the_table_names_them(kind: str, word: int, name: str) -> None:
+    parsed = {
+        "fields": [{"id": 0, "name": "a=b", "type": f"{kind} NOT NULL"}],
+        "primaryKeys": [],
+        "partitionKeys": ["a=b"],
+        "options": {"partition.legacy-name": "false", "partition.default-name": "__HIVE__"},
+    }
+    packed = (1).to_bytes(4, "big") + bytes(8) + word.to_bytes(8, "little")
+    assert list(paimon._Schema(parsed, "schema").partition_folders(packed)) == [f"a%3Db={name}"]
+
+
 def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
     table, _ = unpacked("paimon/append")
     for path in (table / "manifest").iterdir():
@@ -393,3 +466,114 @@ def test_without_fastavro_the_extra_is_named(unpacked: Open, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(UnsupportedError, match=r"parquet-bloom\[paimon\]"):
         read(table)
+
+
+# ---- attaching indexes --------------------------------------------------------------------
+
+
+def contents(table: Path) -> set[Path]:
+    return {path for path in table.rglob("*") if path.is_file()}
+
+
+def indexes(snapshot: Snapshot) -> dict[str, bytes]:
+    parquet = [file for file in snapshot.files if file.path.endswith(".parquet")]
+    return {file.recorded: paimon_index(file.path, ["id", "name"], items=20) for file in parquet}
+
+
+def test_attached_indexes_are_the_tables(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened, before = OpenPaimon(table), contents(table)
+    old = opened.snapshot
+    wanted = indexes(old)
+    new = opened.attach(wanted)
+    assert new == read(table)
+    assert new.version == 3
+    assert listed(new) == listed(old) == listed(read(table, as_of=2))
+    assert read(table, as_of=2) == old
+    found = {file.recorded: container(file) for file in new.files if file.file_index}
+    assert found == wanted
+    assert all(len(filters(file)) == 2 for file in new.files if file.file_index)
+    after = contents(table)
+    with pytest.raises(UnsupportedError, match="has an index"):
+        opened.attach(wanted)
+    assert contents(table) == after > before
+
+
+def test_the_old_entry_is_deleted_before_the_new_one_is_added(unpacked: Open) -> None:
+    """The other order would make whoever expires the snapshots remove the data."""
+    table, _ = unpacked("paimon/avro")
+    opened, seen = OpenPaimon(table), 0
+    before = set(manifests(table, 2))
+    opened.attach(indexes(opened.snapshot))
+    for path in set(manifests(table, 3)) - before:
+        entries = list(fastavro.reader(io.BytesIO(path.read_bytes())))
+        assert [entry["_KIND"] for entry in entries] == [1, 0] * (len(entries) // 2)
+        for deleted, added in zip(entries[::2], entries[1::2], strict=True):
+            same = {
+                **deleted,
+                "_KIND": 0,
+                "_FILE": {**deleted["_FILE"], "_EXTRA_FILES": added["_FILE"]["_EXTRA_FILES"]},
+            }
+            assert same == added
+            assert deleted["_FILE"]["_EXTRA_FILES"] == []
+            seen += 1
+    assert seen == 2
+    snapshot = json.loads((table / "snapshot" / "snapshot-3").read_text("utf-8"))
+    old = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
+    assert (snapshot["commitKind"], snapshot["deltaRecordCount"]) == ("COMPACT", 0)
+    assert (snapshot["totalRecordCount"], snapshot["schemaId"]) == (old["totalRecordCount"], old["schemaId"])
+
+
+def test_a_name_that_is_taken_is_left_alone(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted = indexes(opened.snapshot)
+    orphans = [Path(f"{table}/{recorded}.index") for recorded in wanted]
+    for orphan in orphans:
+        orphan.write_bytes(b"orphan")
+    new = opened.attach(wanted)
+    assert all(orphan.read_bytes() == b"orphan" for orphan in orphans)
+    assert {file.recorded: container(file) for file in new.files if file.file_index} == wanted
+
+
+def test_another_writers_commit_goes_before(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted, before = indexes(opened.snapshot), contents(table)
+    behind = OpenPaimon(table, as_of=1)
+    with pytest.raises(ConcurrentChangeError, match="another snapshot"):
+        behind.attach(wanted)
+    with pytest.raises(ConcurrentChangeError, match="is not in"):
+        opened.attach({"no such file": b""})
+    newest = opened._newest()
+    monkeypatch.setattr(opened, "_newest", lambda: newest)
+    theirs = table / "snapshot" / "snapshot-3"
+    theirs.write_text(json.dumps({**(newest or {}), "id": 3}), "utf-8")
+    with pytest.raises(ConcurrentChangeError, match="snapshot 3"):
+        opened.attach(wanted)
+    assert contents(table) == {*before, theirs}
+
+
+def test_an_error_after_the_commit_takes_nothing_away(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted, create = indexes(opened.snapshot), Folder.create
+
+    def failing(folder: Folder, name: str, data: bytes) -> None:
+        create(folder, name, data)
+        if name == "snapshot-3":
+            raise OSError("the disk was pulled out")
+
+    monkeypatch.setattr(Folder, "create", failing)
+    with pytest.raises(OSError, match="pulled out"):
+        opened.attach(wanted)
+    assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
+
+
+@pytest.mark.parametrize("name", ["paimon/pk", "paimon/pk_dv"])
+def test_tables_with_a_primary_key_get_no_indexes(name: str, unpacked: Open) -> None:
+    table, _ = unpacked(name)
+    before, opened = contents(table), OpenPaimon(table)
+    with pytest.raises(UnsupportedError, match="append tables"):
+        opened.attach(indexes(opened.snapshot))
+    assert contents(table) == before

@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -18,9 +19,22 @@ import org.apache.paimon.fileindex.FileIndexWriter;
 import org.apache.paimon.fileindex.bloomfilter.BloomFilterFileIndex;
 import org.apache.paimon.fileindex.bloomfilter.FastHash;
 import org.apache.paimon.fs.ByteArraySeekableStream;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.io.DataFileIndexWriter;
+import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.FieldRef;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
+import org.apache.paimon.schema.Schema;
+import org.apache.paimon.schema.SchemaManager;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
 import org.apache.paimon.types.DataTypes;
@@ -104,6 +118,49 @@ public final class PaimonWitness {
                     }
                 }
                 return found.toString();
+            }
+            case "make": { // directory: a table of two files, even and odd numbers
+                LocalFileIO io = LocalFileIO.create();
+                Path path = new Path(asked[1]);
+                Schema schema = Schema.newBuilder()
+                        .column("id", DataTypes.BIGINT())
+                        .column("name", DataTypes.STRING())
+                        .option("bucket", "-1")
+                        .option("file.format", "parquet")
+                        .build();
+                new SchemaManager(io, path).createTable(schema);
+                FileStoreTable table = FileStoreTableFactory.create(io, path);
+                for (int part = 0; part < 2; part++) {
+                    BatchWriteBuilder builder = table.newBatchWriteBuilder();
+                    try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+                        for (long i = part; i < 100; i += 2) {
+                            write.write(GenericRow.of(i, BinaryString.fromString("name " + i)));
+                        }
+                        commit.commit(write.prepareCommit());
+                    }
+                }
+                return "made";
+            }
+            case "find": { // directory, number
+                FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(asked[1]));
+                Predicate equal = new PredicateBuilder(table.rowType()).equal(0, Long.parseLong(asked[2]));
+                ReadBuilder builder = table.newReadBuilder().withFilter(equal);
+                StringBuilder found = new StringBuilder();
+                builder.newRead().createReader(builder.newScan().plan().splits()).forEachRemaining(row -> {
+                    if (row.getLong(0) == Long.parseLong(asked[2])) {
+                        found.append(row.getLong(0));
+                    }
+                });
+                return found.toString();
+            }
+            case "expire": { // directory: all snapshots but the newest
+                FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(asked[1]));
+                ExpireConfig one = ExpireConfig.builder()
+                        .snapshotRetainMin(1)
+                        .snapshotRetainMax(1)
+                        .snapshotTimeRetain(Duration.ZERO)
+                        .build();
+                return "" + table.newExpireSnapshots().config(one).expire();
             }
             default:
                 throw new IllegalArgumentException(asked[0]);

@@ -16,10 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from parquet_bloom.indexes import paimon
-from parquet_bloom.indexes.paimon import PaimonFilter, array_hashes, build, parse_container, size_for, write_container
+from parquet_bloom.indexes.paimon import (
+    PaimonFilter,
+    array_hashes,
+    build,
+    filters_of_table,
+    parse_container,
+    size_for,
+    write_container,
+)
+from parquet_bloom.indexes.paimon_files import paimon_index
+from parquet_bloom.storage import find, run
+from parquet_bloom.tables import LiveFile
+from parquet_bloom.tables.paimon import OpenPaimon
 
 JARS = os.environ.get("PARQUET_BLOOM_WITNESSES")
 pytestmark = pytest.mark.skipif(
@@ -190,3 +203,30 @@ def read_words(indexes: dict[str, dict[str, bytes]]) -> list[str]:
 
 def spelled_name(name: str) -> str:
     return name.encode("utf-16-be").hex()
+
+
+def test_attached_indexes_are_used_and_no_data_expires(ask: Ask, tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    assert ask([("make", root)]) == ["made"]
+    table = OpenPaimon(root)
+    files = {file.path: file for file in table.snapshot.files}
+    assert len(files) == 2
+    indexes = {file.recorded: paimon_index(file.path, ["id", "name"], items=100) for file in files.values()}
+    assert table.attach(indexes).version == 3
+    everything = [("find", root, number) for number in range(-1, 5)]
+    wanted = ["", "0", "1", "2", "3", "4"]
+    assert ask(everything) == wanted
+    assert ask([("expire", root)]) == ["2"]
+    assert ask(everything) == wanted  # Paimon has removed no file of data
+    odd = max(files, key=lambda path: 1 in pq.read_table(path)["id"].to_pylist())
+    (source,) = find([f"{odd}.index"])
+    (live,) = [file for file in read_again(root) if file.path == odd]
+    (bloom,) = run(source, filters_of_table(live, source.size, columns={"id"}))
+    excluded = [number for number in range(0, 100, 2) if not bloom.might_contain([number])[0]]
+    assert len(excluded) > 35
+    Path(odd).write_bytes(b"not read")
+    assert ask([("find", root, number) for number in excluded[:5]]) == [str(number) for number in excluded[:5]]
+
+
+def read_again(root: Path) -> tuple[LiveFile, ...]:
+    return OpenPaimon(root).snapshot.files
