@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from parquet_bloom.hudi_filters import add_hudi_filter
+    from parquet_bloom.indexes.paimon_files import paimon_index, write_paimon_index
     from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
     from parquet_bloom.lookups import lookup
     from parquet_bloom.predicate import col
@@ -63,9 +64,11 @@ _HOMES = {
     "index_show": "indexing",
     "inspect": "reader",
     "lookup": "lookups",
+    "paimon_index": "indexes.paimon_files",
     "probe": "reader",
     "prune": "pruning",
     "verify": "verification",
+    "write_paimon_index": "indexes.paimon_files",
 }
 
 __all__ = [
@@ -95,9 +98,11 @@ __all__ = [
     "index_show",
     "inspect",
     "lookup",
+    "paimon_index",
     "probe",
     "prune",
     "verify",
+    "write_paimon_index",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parquet_bloom.columns import ColumnChunks
-from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.errors import FilterExistsError, UnsupportedError
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes.paimon import BLOOM_FILTER, Builder, build_container
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf
-from parquet_bloom.storage import PathLike, StorageOptions, find, run
+from parquet_bloom.storage import Folder, PathLike, StorageOptions, find, run
 
 
 def paimon_index(
@@ -53,6 +54,31 @@ def paimon_index(
             for values in chunks.values(row_group, leaf):
                 builder.add(_as_logical(leaf, values))
     return build_container({name: {BLOOM_FILTER: builder.payload()} for name, (_, builder) in builders.items()})
+
+
+def write_paimon_index(
+    path: PathLike,
+    columns: Iterable[str],
+    *,
+    output: PathLike | None = None,
+    items: int | Mapping[str, int] = 1_000_000,
+    fpp: float | Mapping[str, float] = 0.1,
+    types: Mapping[str, str] | None = None,
+    storage_options: StorageOptions = None,
+) -> tuple[str, int]:
+    """Write `paimon_index` of a file to `output`, by default beside it as Paimon names it; return where, and its size.
+
+    No table knows of it for that. Raises `FilterExistsError` where there is such a file, and what `paimon_index` does.
+    """
+    target = os.fspath(output if output is not None else f"{os.fspath(path)}.index")
+    data = paimon_index(path, columns, items=items, fpp=fpp, types=types, storage_options=storage_options)
+    parent, _, name = target.rpartition("/")
+    folder = Folder(parent or ("/" if target.startswith("/") else "."), storage_options=storage_options)
+    try:
+        folder.create(name, data)
+    except FileExistsError:
+        raise FilterExistsError(f"{target} exists; name a path that does not, or remove it first") from None
+    return target, len(data)
 
 
 _KINDS = {

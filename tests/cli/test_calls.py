@@ -15,7 +15,10 @@ from parquet_bloom.cli import main
 from parquet_bloom.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
-OTHERS = ("demo", "add_to_table", "execute", "index_create", "index_refresh", "index_drop", "index_show")
+OTHERS = (
+    *("demo", "add_to_table", "execute", "index_create", "index_refresh", "index_drop", "index_show"),
+    *("add_hudi_filter", "write_paimon_index"),
+)
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
 SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, *OTHERS)}
 ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup")
@@ -135,6 +138,16 @@ def spark_calls(monkeypatch, tmp_path):
             "lookup(['a'], 'x', 'k', timezone='UTC', storage_options={'n': 1})",
         ),
         ("add a -c x --table", "add_to_table('a', ['x'])"),
+        ("index hudi a b", "add_hudi_filter(['a', 'b'])"),
+        (
+            "index hudi a --key-column k --type SIMPLE --num-entries 9 --fpp 0.1 --replace -o out -n --force",
+            "add_hudi_filter(['a'], 'k', type='SIMPLE', num_entries=9, fpp=0.1, replace=True, output='out', "
+            "dry_run=True, force=True)",
+        ),
+        (
+            "index paimon a -c x -c y --items 9 --fpp 0.5 --type x=TINYINT -o out",
+            "write_paimon_index('a', ['x', 'y'], output='out', items=9, fpp=0.5, types={'x': 'TINYINT'})",
+        ),
         ("add a -c x --table delta -n --jobs 2", "add_to_table('a', ['x'], kind='delta', dry_run=True, jobs=2)"),
         (
             "add n.t -c x --table iceberg --catalog prod",
