@@ -103,7 +103,7 @@ _keep_mtime = click.option("--keep-mtime", is_flag=True, help="Keep the files' m
 _strict = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
 _timezone = click.option("--timezone", metavar="ZONE", help="Of datetimes without one, such as Europe/Berlin.")
 _complain = click.option("--strict", is_flag=True, help="Stop at a file that cannot be read, instead of keeping it.")
-_as_of = click.option("--as-of", metavar="VERSION", help="Of a Delta or Iceberg table: an earlier version, or a time.")
+_as_of = click.option("--as-of", metavar="VERSION", help="Of a table: an earlier version, or a time.")
 _force = click.option("--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table.")
 
 

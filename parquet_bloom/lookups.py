@@ -318,7 +318,7 @@ def lookup(
     filters that cannot be read, and files that lack the column, keep every key. A file that cannot be read is an error
     under `strict`.
 
-    The directory of a Delta or Iceberg table stands for the live files of its snapshot, now or `as_of` a version or a
+    The directory of a table stands for the live files of its snapshot, now or `as_of` a version or a
     time. What its log or manifests record of integers, dates and texts comes first; then, of few keys, an index beside
     the files (`index_create`).
 

@@ -882,7 +882,7 @@ def prune(
     `PredicateError` for what does not parse, `ColumnNotFoundError` and `LiteralError` for a column or a literal that no
     file can make sense of.
 
-    The directory of a Delta or Iceberg table stands for the live files of its snapshot, now or `as_of` a version or a
+    The directory of a table stands for the live files of its snapshot, now or `as_of` a version or a
     time, under the table's names and with its partition values. What its log or manifests record of the files' columns
     comes first, then an index beside the files (`index_create`): nothing is asked of the files that they rule out.
 

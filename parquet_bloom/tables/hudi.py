@@ -127,6 +127,7 @@ class OpenHudi:
         if upto is not None and not taken:
             raise UnsupportedError(f"the timeline of {self._root} does not go back to {as_of}")
         if not taken:
+            self._require_empty()
             return Snapshot(self.kind, self._root, None, ())
         last = max(each.requested for each in taken)
         written = self._written(timeline, taken)
@@ -145,6 +146,13 @@ class OpenHudi:
             self._check_present(group, base, written.base.get(group, {}))
             live += self._live(base, _newer(files.logs, base, completed, last, is_new))
         return Snapshot(self.kind, self._root, int(last), tuple(live))
+
+    def _require_empty(self) -> None:
+        """Raise if a table without a completed write has files all the same: what they are is not understood then."""
+        for path in files_below(self._root, storage_options=self._options):
+            hidden = any(part.startswith((".", "_")) for part in path.split("/")[:-1])
+            if not hidden and path.endswith((".parquet", ".orc", ".hfile", ".lance")):
+                raise UnsupportedError(f"{self._root} has files ({path}), but no completed write in its timeline")
 
     def _settings(self) -> dict[str, str]:
         folder = Folder(f"{self._root.rstrip('/')}/.hoodie", storage_options=self._options)

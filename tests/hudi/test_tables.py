@@ -11,7 +11,16 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom import CorruptFileError, UnsupportedError, add_to_table, index_create, index_refresh, lookup, prune
+from parquet_bloom import (
+    CorruptFileError,
+    UnsupportedError,
+    add_to_table,
+    index_create,
+    index_drop,
+    index_refresh,
+    lookup,
+    prune,
+)
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes import hudi as indexes
 from parquet_bloom.indexes.hudi import filter_of
@@ -264,13 +273,15 @@ def test_files_of_other_names_are_refused(unpacked: Unpack) -> None:
 @pytest.mark.parametrize("name", [*COW, "v8_compacted"])
 def test_an_index_beside_a_table_is_no_part_of_it(unpacked: Unpack, name: str) -> None:
     table = unpacked(name)
-    before = snapshot(table.root)
+    before, files = snapshot(table.root), sorted(table.root.rglob("*"))
     index_create(table.root, indexes.RECORD_KEY)
     index_refresh(table.root)
     assert snapshot(table.root) == before
     key, file, _ = table.steps[-1]["rows"][0]
     hits = list(lookup(table.root, indexes.RECORD_KEY, [key, "key-nowhere"]))
     assert {path and path.rpartition("/")[2] for batch in hits for path in batch["path"].to_pylist()} == {file, None}
+    index_drop(table.root)
+    assert sorted(table.root.rglob("*")) == files
 
 
 def test_base_files_of_other_kinds_are_never_excluded(unpacked: Unpack) -> None:
@@ -318,6 +329,10 @@ def test_no_properties_no_table(tmp_path: Path) -> None:
 def test_a_table_without_a_commit_has_no_files(unpacked: Unpack) -> None:
     table = unpacked("v8_cow")
     shutil.rmtree(table.root / ".hoodie" / "timeline")
+    with pytest.raises(UnsupportedError, match="no completed write in its timeline"):
+        snapshot(table.root)
+    for path in table.files():
+        path.unlink()
     found = snapshot(table.root)
     assert (found.version, found.files, found.sources()) == (None, (), [])
 

@@ -175,7 +175,7 @@ def test_only_the_directory_itself_has_the_index(tmp_path: Path) -> None:
 
 def test_tables_are_not_touched(tmp_path: Path) -> None:
     put(tmp_path / "day=1/f.parquet", [1])
-    for name in (".hoodie/hoodie.properties", "snapshot/LATEST", "manifest/m"):
+    for name in ("snapshot/LATEST", "manifest/m"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("{}")
     before = snapshot(tmp_path)
