@@ -36,11 +36,11 @@ from parquet_bloom.spark.session import Settings, changed, cores, interruptibly,
 from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
     frame,
+    live_sources_of,
     packed_batches,
     readable_errors,
     run,
     shared_out,
-    sources_of,
     to_arrow,
 )
 from parquet_bloom.storage import Source, StorageOptions, find
@@ -81,7 +81,7 @@ def lookup(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     path = parse_path(column)
-    sources = sources_of(paths, storage_options)
+    sources = live_sources_of(paths, storage_options)
     task = _Task(path, Settings.of(spark).timezone, storage_options)
     found: list[_Found] = []
     try:

@@ -17,7 +17,7 @@ from parquet_bloom.reader import inspect as inspect_here
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import understood
 from parquet_bloom.spark.session import Settings
-from parquet_bloom.spark.tasks import GONE, present, run, sources_of
+from parquet_bloom.spark.tasks import GONE, live_sources_of, present, run, sources_of
 from parquet_bloom.storage import Source, StorageOptions, find
 from parquet_bloom.verification import VerifiedFile
 from parquet_bloom.verification import verify as verify_here
@@ -138,7 +138,7 @@ def prune(
     asked). Raises what `parquet_bloom.prune` does.
     """
     settings = Settings.of(spark)
-    sources = sources_of(paths, storage_options)
+    sources = live_sources_of(paths, storage_options)
     predicate = understood(spark, where, lambda: spark.read.parquet(sources[0].name))
     work = _Prune(predicate, settings.timezone, settings.case_sensitive, storage_options)
     found, findings = _judged(spark, sources, work, progress)

@@ -7,6 +7,7 @@ installed, and reaches the files through fsspec.
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.parallel import Progress
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
-from parquet_bloom.storage import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
+from parquet_bloom.tables import live_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +45,28 @@ def paths_of(paths: Any) -> PathLike | list[PathLike]:
 def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
     """Return the files that `paths` name, which may be a DataFrame."""
     return find(paths_of(paths), storage_options=storage_options)
+
+
+def live_sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
+    """Return the files that `paths` name; the live ones where that is the root of a Hudi or Paimon table.
+
+    Raises `UnsupportedError` where some of those prove nothing by themselves, for tasks see one file at a time.
+    """
+    listed = paths_of(paths)
+    listed = listed if isinstance(listed, list) else [listed]
+    if len(listed) != 1:
+        return find(listed, storage_options=storage_options)
+    named = os.fspath(listed[0])
+    fs, inner = resolve(named, None, storage_options)
+    if table_kind(fs, inner.rstrip("/")) not in ("Hudi", "Paimon"):
+        return find(named, storage_options=storage_options)
+    sources, snapshot = live_sources(named, storage_options=storage_options)
+    kept = [file.not_excluded for file in snapshot.files if file.not_excluded] if snapshot else []
+    if kept:
+        raise UnsupportedError(
+            f"{len(kept):,} files of {named} prove nothing ({kept[0]}); ask parquet_bloom's own verb"
+        )
+    return sources
 
 
 GONE = "the file was there when the call began, and is not any more"
