@@ -922,6 +922,8 @@ class TableFiles:
         """Return why the files' own rows and columns are not the table's, or None."""
         if any(file.has_deletes for file in self.snapshot.files):
             return "some of their rows are deleted"
+        if reasons := [file.not_excluded for file in self.snapshot.files if file.not_excluded]:
+            return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
         if self.snapshot.renames:

@@ -63,9 +63,7 @@ def live_sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]
     sources, snapshot = live_sources(named, storage_options=storage_options)
     kept = [file.not_excluded for file in snapshot.files if file.not_excluded] if snapshot else []
     if kept:
-        raise UnsupportedError(
-            f"{len(kept):,} files of {named} prove nothing ({kept[0]}); ask parquet_bloom's own verb"
-        )
+        raise UnsupportedError(f"{len(kept):,} files of {named} prove nothing: {kept[0]}; the local engine keeps them")
     return sources
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import uuid
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
 from parquet_bloom.cache import Cache
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, UnsupportedError
 from parquet_bloom.spark import lookup, semi_join
 from parquet_bloom.spark.tasks import sources_of, to_arrow
 
