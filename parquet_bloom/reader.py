@@ -17,7 +17,8 @@ from parquet_bloom.errors import (
     UnsupportedError,
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, read_filter, read_footer, together, with_tail
-from parquet_bloom.indexes.stored import Beside, beside, in_file, in_footer
+from parquet_bloom.indexes.file_filters import FileFilter
+from parquet_bloom.indexes.stored import Beside, beside, in_file, in_footer, of_local_tables
 from parquet_bloom.parallel import Progress
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import SplitBlockBloomFilter
@@ -310,7 +311,8 @@ def probe(
     judged: list[Source] = []
     refused: ParquetBloomError | None = None
     understood = False
-    plans = ((s, _probe(s, path, literals, timezone)) for s in sources)
+    others = dict(of_local_tables(sources, {path[0]}))
+    plans = ((s, _probe(s, path, literals, timezone, others.get(s, ()))) for s in sources)
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
             refused = refused or outcome
@@ -340,12 +342,18 @@ def _shown(value: Any) -> str:
     return value.text if isinstance(value, _Text) else str(value)
 
 
-def _probe(source: Source, path: tuple[str, ...], literals: list[Any], timezone: str | None) -> Plan[list[ProbeAnswer]]:
+def _probe(
+    source: Source,
+    path: tuple[str, ...],
+    literals: list[Any],
+    timezone: str | None,
+    filters: Sequence[FileFilter],
+) -> Plan[list[ProbeAnswer]]:
     footer = yield from read_footer(source.size)
     leaf = find_leaf(footer.leaves, path, where=source.name)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
     encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]
-    of_file = [(one, one.might_contain(typed)) for one in in_footer(footer) if one.column == leaf.path]
+    of_file = [(one, one.might_contain(typed)) for one in (*in_footer(footer), *filters) if one.column == leaf.path]
     answers = []
     for row_groups in _groups(range(footer.num_row_groups)):
         loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))

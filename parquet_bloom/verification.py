@@ -15,7 +15,9 @@ from typing import Any
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError
 from parquet_bloom.footer import Footer, Plan, read_footer
-from parquet_bloom.indexes.stored import Beside, in_file, in_footer
+from parquet_bloom.indexes.file_filters import FileFilter
+from parquet_bloom.indexes.paimon_files import as_logical
+from parquet_bloom.indexes.stored import Beside, in_file, in_footer, of_local_tables
 from parquet_bloom.parallel import Progress, Ticker, map_in_order, share_threads
 from parquet_bloom.reader import PARQUET, WHOLE_FILE, StoredFilter, describe_error, read_filters
 from parquet_bloom.results import Record, Table
@@ -125,7 +127,8 @@ def verify(
     missing: list[ColumnNotFoundError] = []
 
     def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
-        for source, outcome in drive((s, _survey(s, wanted)) for s in sources):
+        others = dict(of_local_tables(sources, None))
+        for source, outcome in drive((s, _survey(s, wanted, others.get(s, ()))) for s in sources):
             if isinstance(outcome, ColumnNotFoundError):
                 missing.append(outcome)
             yield source, outcome
@@ -136,14 +139,16 @@ def verify(
     return Verification(files)
 
 
-_Survey = tuple[Footer, list[StoredFilter], list[Beside]]
+_Survey = tuple[Footer, list[StoredFilter], list[FileFilter | Beside]]
 
 
-def _survey(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_Survey]:
+def _survey(source: Source, wanted: list[tuple[str, ...]] | None, filters: Sequence[FileFilter]) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
     leaves = footer.leaves if wanted is None else [find_leaf(footer.leaves, p, where=source.name) for p in wanted]
-    names = {leaf.name for leaf in leaves}
-    return footer, (yield from read_filters(footer, leaves)), [one for one in in_file(footer) if one.column in names]
+    others: list[FileFilter | Beside] = [*in_footer(footer), *filters]
+    others = [one for one in others if any(leaf.path == one.column for leaf in leaves)]
+    others += (one for one in in_file(footer) if one.problem and any(leaf.name == one.column for leaf in leaves))
+    return footer, (yield from read_filters(footer, leaves)), others
 
 
 def _verify_file(source: Source, survey: _Survey, threads: int) -> VerifiedFile:
@@ -161,22 +166,22 @@ def _verify_file(source: Source, survey: _Survey, threads: int) -> VerifiedFile:
     return VerifiedFile(source.name, footer.created_by, (*verdicts, *of_file))
 
 
-def _verify_of_file(source: Source, footer: Footer, chunks: ColumnChunks, about: Beside) -> VerifiedFilter:
+def _verify_of_file(source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | Beside) -> VerifiedFilter:
     """Return the verdict on a filter of another format, which is asked for every value of the file."""
-    leaf = find_leaf(footer.leaves, parse_path(about.column))
+    path = parse_path(found.column) if isinstance(found, Beside) else found.column
+    leaf = find_leaf(footer.leaves, path)
 
     def verdict(kind: str, **fields: Any) -> VerifiedFilter:
-        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=about.format, **fields)
+        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=found.format, **fields)
 
-    found = next((one for one in in_footer(footer) if one.column == leaf.path), None)
-    if found is None:
-        return verdict(UNUSABLE, cause=about.problem)
+    if isinstance(found, Beside):
+        return verdict(UNUSABLE, cause=found.problem)
     num_values = 0
     missing: list[Any] = []
     try:
         for row_group in range(footer.num_row_groups):
             for array in chunks.values(row_group, leaf):
-                values = array.drop_null().to_pylist()
+                values = as_logical(leaf, array).drop_null().to_pylist()
                 num_values += len(values)
                 answers = found.might_contain(values)
                 missing += (value for value, may_hold in zip(values, answers, strict=True) if not may_hold)

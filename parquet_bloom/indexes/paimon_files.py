@@ -52,7 +52,7 @@ def paimon_index(
     for leaf, builder in builders.values():
         for row_group in range(footer.num_row_groups):
             for values in chunks.values(row_group, leaf):
-                builder.add(_as_logical(leaf, values))
+                builder.add(as_logical(leaf, values))
     return build_container({name: {BLOOM_FILTER: builder.payload()} for name, (_, builder) in builders.items()})
 
 
@@ -112,7 +112,7 @@ _PRECISIONS = {"MILLIS": 3, "MICROS": 6, "NANOS": 9}
 _UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
 
 
-def _as_logical(leaf: LeafColumn, values: pa.Array) -> pa.Array:
+def as_logical(leaf: LeafColumn, values: pa.Array) -> pa.Array:
     """Return the values of a column as what they mean."""
     logical = leaf.logical_type
     if leaf.physical_type is PhysicalType.INT96:

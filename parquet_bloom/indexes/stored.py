@@ -103,25 +103,35 @@ def in_file(footer: Footer) -> list[Beside]:
 def beside(sources: Sequence[Source]) -> dict[Source, list[Beside]]:
     """Return what Paimon tables and indexes keep for local data files; other stores are not searched for them."""
     found: dict[Source, list[Beside]] = {}
-    live: dict[Source, LiveFile] = {}
-    tables: dict[str, dict[str, LiveFile]] = {}
     indexes: dict[str, BloomIndex | None] = {}
     for source in sources:
         for root in _roots(source):
-            if root not in tables:
-                tables[root] = _paimon_files(root)
+            if root not in indexes:
                 has_index = Path(root, FOLDER).is_dir()
                 indexes[root] = open_index(root, cache=SHARED) if has_index else None
-            if (file := tables[root].get(source.path)) is not None:
-                live[source] = file
             if (index := indexes[root]) is not None:
                 named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
                 found.setdefault(source, []).extend(_in_index(index, named))
-    for source, filters in of_table(live, live, None):
+    for source, filters in of_local_tables(sources, None):
         found.setdefault(source, []).extend(
             Beside(one.format, format_path(one.column), one.describe()) for one in filters
         )
     return found
+
+
+def of_local_tables(
+    sources: Iterable[Source], columns: Collection[str] | None
+) -> Iterator[tuple[Source, Sequence[FileFilter]]]:
+    """Yield the local files of Paimon tables with the filters that those keep for them, as they are now."""
+    tables: dict[str, dict[str, LiveFile]] = {}
+    live: dict[Source, LiveFile] = {}
+    for source in sources:
+        for root in _roots(source):
+            if root not in tables:
+                tables[root] = _paimon_files(root)
+            if (file := tables[root].get(source.path)) is not None:
+                live[source] = file
+    return of_table(live, live, columns)
 
 
 def _roots(source: Source) -> Iterator[str]:

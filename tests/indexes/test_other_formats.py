@@ -113,3 +113,17 @@ def test_a_filter_of_other_rows_is_found_out(tmp_path: Path) -> None:
     assert verdict.verdict == "false negative"
     assert verdict.num_missing > 0
     assert json.loads(json.dumps(verdict.to_dict()))["format"] == "Hudi DYNAMIC_V0"
+
+
+def test_paimons_indexes_are_probed_and_verified(tmp_path: Path) -> None:
+    table = unpacked("paimon/append", tmp_path)
+    files = {file.path for file in snapshot_of(table).files if file.file_index}
+    rows = [row for row in verify(table).rows if row.format == "Paimon bloom-filter"]
+    assert {row.path for row in rows} == files
+    assert {row.verdict for row in rows} == {"ok"}
+    for path in files:
+        here = values_of(path, "id")
+        answers = [row.answer for row in probe(path, "id", here).rows]
+        assert answers == ["MIGHT_MATCH"] * len(here)
+    reasons = [row.reason for row in probe(table, "id", 12345).rows if row.path in files]
+    assert reasons == ["the Paimon bloom-filter filter lacks the value"] * len(files)
