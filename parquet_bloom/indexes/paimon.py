@@ -335,7 +335,7 @@ def literal_hashes(kind: str, value: object) -> tuple[int, ...]:
         found = encode_literal(leaf, value)
     except LiteralError:
         return ()
-    plain: Iterable[bytes] = found.plain
+    plain: Iterable[bytes] = () if found.reason else found.plain
     if name in _PADDING:
         plain = [padded for each in plain for padded in _paddings(each, size, _PADDING[name])]
     if name in _BYTES:
