@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import FIXTURES
+from files import FIXTURES, snapshot
 
-from parquet_bloom import add, col, index_create, inspect, lookup, probe, prune, verify
+from parquet_bloom import add, col, index_create, index_drop, inspect, lookup, probe, prune, verify
 from parquet_bloom.tables import snapshot_of
 
 KEY = "_hoodie_record_key"
@@ -82,6 +82,20 @@ def test_one_table_lists_the_filters_of_all_formats(tmp_path: Path) -> None:
     assert all(row.num_bytes for row in found.rows)
     of_paimon = {row.path for row in found.rows if row.format.startswith("Paimon")}
     assert of_paimon == {file.path for file in snapshot_of(paimon).files if file.file_index}
+
+
+@pytest.mark.parametrize(("name", "column"), [("hudi/v8_cow", KEY), ("paimon/append", "id")])
+def test_an_index_is_made_beside_a_table_that_is_not_touched(name: str, column: str, tmp_path: Path) -> None:
+    table = unpacked(name, tmp_path)
+    before = snapshot(table)
+    state = index_create(table, column)
+    assert state.rows[0].files == len(snapshot_of(table).files)
+    there = snapshot(table)
+    assert {path: there[path] for path in before} == before
+    assert all(path.startswith("_bloom_index") for path in there.keys() - before.keys())
+    held_to_brute_force(table, column)
+    index_drop(table)
+    assert snapshot(table) == before
 
 
 def test_a_probe_is_answered_by_hudis_filter(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import FIXTURES, SOUND, footer_bytes, names, opened, snapshot, with_footer
+from files import FIXTURES, SOUND, footer_bytes, names, opened, with_footer
 
 from parquet_bloom import Cache, add, col, indexing, prune
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, PredicateError
@@ -171,20 +171,6 @@ def test_only_the_directory_itself_has_the_index(tmp_path: Path) -> None:
     for paths in ("lake/day=1", "lake/*/*.parquet", "lake/day=1/f.parquet", "."):
         assert IN_INDEX not in reasons(tmp_path / paths, "id = 5")
     assert IN_INDEX not in [group.reason for group in prune([tmp_path / "lake", tmp_path], "id = 5").rows]
-
-
-def test_tables_are_not_touched(tmp_path: Path) -> None:
-    put(tmp_path / "day=1/f.parquet", [1])
-    for name in ("snapshot/LATEST", "manifest/m"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text("{}")
-    before = snapshot(tmp_path)
-    index_create(tmp_path, "id")
-    there = snapshot(tmp_path)
-    assert {name: there[name] for name in before} == before
-    assert all(name.startswith("_bloom_index") for name in there.keys() - before.keys())
-    index_drop(tmp_path)
-    assert snapshot(tmp_path) == before
 
 
 WRONG = [

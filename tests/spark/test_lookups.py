@@ -26,7 +26,7 @@ import parquet_bloom
 from parquet_bloom.cache import Cache
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, UnsupportedError
 from parquet_bloom.spark import lookup, semi_join
-from parquet_bloom.spark.tasks import sources_of, to_arrow
+from parquet_bloom.spark.tasks import live_sources_of, to_arrow
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -160,11 +160,11 @@ def test_damaged_files() -> None:
 
 def test_a_file_that_vanishes_keeps_every_key(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def vanishing(*given: Any) -> Any:
-        sources = sources_of(*given)
+        sources = live_sources_of(*given)
         (lake / "1.parquet").unlink()
         return sources
 
-    monkeypatch.setattr("parquet_bloom.spark.lookups.sources_of", vanishing)
+    monkeypatch.setattr("parquet_bloom.spark.lookups.live_sources_of", vanishing)
     rows = found(lake, "id", [5])
     assert {row[1:3] for row in rows} == {(str(lake / "0.parquet"), 0), (str(lake / "1.parquet"), None)}
 
