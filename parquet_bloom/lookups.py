@@ -112,7 +112,8 @@ def _search_file(source: Source, search: Search, filters: Sequence[FileFilter]) 
     path = search.path if search.snapshot is None else search.snapshot.locate(footer, search.path)
     leaf = find_leaf(footer.leaves, path)
     search.bound(leaf)  # raises what concerns the keys
-    may_hold = _by_other_formats((*in_footer(footer), *filters), leaf, search)
+    filters = () if collation_problem(footer, leaf) else (*in_footer(footer), *filters)
+    may_hold = _by_other_formats(filters, leaf, search)
     if may_hold is not None and not any(may_hold):
         return []
     groups = iter(range(footer.num_row_groups))
@@ -129,9 +130,12 @@ def _search_file(source: Source, search: Search, filters: Sequence[FileFilter]) 
 def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: Search) -> Sequence[int] | None:
     """Return which keys other formats' filters of a file leave possible, a truth value each; None for all."""
     answers = [found.might_contain(search.values(leaf)) for found in filters if found.column == leaf.path]
-    if len(answers) < 2:
-        return answers[0] if answers else None
-    return [all(of_key) for of_key in zip(*answers, strict=True)]
+    if not answers:
+        return None
+    may_hold = bytearray(map(all, zip(*answers, strict=True)))
+    for key in search.bound(leaf)[0].unprovable:
+        may_hold[key] = 1
+    return may_hold
 
 
 def _narrowed(hit: Hit, may_hold: Sequence[int]) -> Hit:

@@ -183,7 +183,7 @@ class _Reading:
     hashes: tuple[int, ...]
     interval: Interval | str
     reason: str | None
-    literal: Any = None  # where there is one
+    literal: Any = None  # where there is one, and a filter that lacks it proves something
 
     @property
     def is_point(self) -> bool:
@@ -636,7 +636,7 @@ class _Binder:
     def _reading(self, leaf: LeafColumn, literal: Any) -> _Reading:
         encodings = encode_literal(leaf, literal, timezone=self._timezone)
         interval = literal_interval(leaf, literal, timezone=self._timezone)
-        return _Reading(encodings.hashes(), interval, encodings.reason, literal)
+        return _Reading(encodings.hashes(), interval, encodings.reason, None if encodings.reason else literal)
 
 
 _Test = Comparison | In | IsNull
@@ -1102,9 +1102,9 @@ def _absent(bound: _Bound, footer: Footer, filters: Sequence[FileFilter]) -> dic
     found = {}
     for test in _tests(bound):
         if isinstance(test, _ColumnTest) and test.op == "=" and not test.is_negated:
-            path = footer.leaves[test.leaf.index].path
-            for one in filters:
-                if one.column == path and not any(one.might_contain(test.literals.readings)):
+            leaf = footer.leaves[test.leaf.index]
+            for one in () if collation_problem(footer, leaf) else filters:
+                if one.column == leaf.path and not any(one.might_contain(test.literals.readings)):
                     reason = f"the {one.format} filter of {test.leaf.name} lacks the value"
                     found[test.number] = Verdict(CANNOT, reason, FILTER)
     return found

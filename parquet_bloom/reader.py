@@ -353,14 +353,15 @@ def _probe(
     leaf = find_leaf(footer.leaves, path, where=source.name)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
     encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]
-    of_file = [(one, one.might_contain(typed)) for one in (*in_footer(footer), *filters) if one.column == leaf.path]
+    filters = () if collation_problem(footer, leaf) else (*in_footer(footer), *filters)
+    of_file = [(one, one.might_contain(typed)) for one in filters if one.column == leaf.path]
     answers = []
     for row_groups in _groups(range(footer.num_row_groups)):
         loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))
         for row_group, (bloom, why) in zip(row_groups, loaded, strict=True):
             for number, (literal, encoding) in enumerate(zip(literals, encodings, strict=True)):
                 answer, reason = _judge(footer, row_group, leaf, encoding, bloom, why)
-                for one, may_hold in of_file if answer == MIGHT_MATCH else ():
+                for one, may_hold in of_file if answer == MIGHT_MATCH and encoding.reason is None else ():
                     if not may_hold[number]:
                         answer, reason = CANNOT_MATCH, f"the {one.format} filter lacks the value"
                     elif bloom is None:

@@ -37,14 +37,21 @@ _MARK = b".bloomfilter"  # what the names of Hudi's entries end in, of every rel
 
 def in_footer(footer: Footer) -> Sequence[FileFilter]:
     """Return the filters in a file's footer; none that cannot be used, of which `inspect` tells."""
-    if "other filters" not in footer.memo:
+    found = _of_hudi(footer)
+    return () if found is None or isinstance(found, Beside) else (found,)
+
+
+def _of_hudi(footer: Footer) -> hudi.HudiFilter | Beside | None:
+    """Return the filter in a footer, or why it cannot be used; read once for a footer that is in memory."""
+    if _MARK not in footer.raw:
+        return None
+    if "hudi" not in footer.memo:
         try:
-            found = hudi.filter_of(footer) if _MARK in footer.raw else None
-        except (CorruptFileError, UnsupportedError):
-            found = None
-        footer.memo["other filters"] = (found,) if found else ()
-    filters: Sequence[FileFilter] = footer.memo["other filters"]
-    return filters
+            footer.memo["hudi"] = hudi.filter_of(footer)
+        except (CorruptFileError, UnsupportedError) as error:
+            footer.memo["hudi"] = Beside("Hudi", hudi.RECORD_KEY, problem=str(error))
+    found: hudi.HudiFilter | Beside | None = footer.memo["hudi"]
+    return found
 
 
 def of_table(
@@ -91,13 +98,10 @@ class Beside:
 
 def in_file(footer: Footer) -> list[Beside]:
     """Return what the filters in a file's footer say about themselves."""
-    if _MARK not in footer.raw:
-        return []
-    try:
-        found = hudi.filter_of(footer)
-    except (CorruptFileError, UnsupportedError) as error:
-        return [Beside("Hudi", hudi.RECORD_KEY, problem=str(error))]
-    return [Beside(found.format, format_path(found.column), found.describe())] if found else []
+    found = _of_hudi(footer)
+    if found is None or isinstance(found, Beside):
+        return [found] if found else []
+    return [Beside(found.format, format_path(found.column), found.describe())]
 
 
 def beside(sources: Sequence[Source]) -> dict[Source, list[Beside]]:

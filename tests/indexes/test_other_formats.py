@@ -13,6 +13,7 @@ import pytest
 from files import FIXTURES, snapshot
 
 from parquet_bloom import add, col, index_create, index_drop, inspect, lookup, probe, prune, verify
+from parquet_bloom.indexes.hudi import build
 from parquet_bloom.tables import snapshot_of
 
 KEY = "_hoodie_record_key"
@@ -141,3 +142,15 @@ def test_paimons_indexes_are_probed_and_verified(tmp_path: Path) -> None:
         assert answers == ["MIGHT_MATCH"] * len(here)
     reasons = [row.reason for row in probe(table, "id", 12345).rows if row.path in files]
     assert reasons == ["the Paimon bloom-filter filter lacks the value"] * len(files)
+
+
+def test_text_that_is_compared_by_a_collation_is_kept(tmp_path: Path) -> None:
+    path, schema = tmp_path / "a.parquet", pa.schema([(KEY, pa.string())])
+    for collations in ({}, {"org.apache.spark.sql.parquet.row.metadata": '{"__COLLATIONS": {}}'}):
+        with pq.ParquetWriter(path, schema, store_schema=False, write_statistics=False) as writer:
+            writer.write_table(pa.table({KEY: ["A"]}))
+            writer.add_key_value_metadata({**build(["A"], num_entries=10, fpp=0.001), **collations})
+        kept = bool(collations)
+        assert prune(path, col(KEY) == "a").might_match == kept
+        assert bool(lookup(path, KEY, ["a"]).to_arrow()["path"].drop_null()) == kept
+        assert probe(path, KEY, "a").might_match == kept
