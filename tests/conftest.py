@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,3 +31,13 @@ def endpoint() -> Iterator[str]:
         pytest.skip(reason)
     with moto() as url:
         yield url
+
+
+@pytest.fixture
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType, Callable[[float], object]], None]:
+    """Has one module sleep otherwise: threads of others in this process, such as Py4J's, go on to sleep for real."""
+
+    def replace(module: ModuleType, sleep: Callable[[float], object]) -> None:
+        monkeypatch.setattr(module, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+
+    return replace

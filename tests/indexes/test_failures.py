@@ -266,10 +266,10 @@ def test_a_refresh_does_not_bring_back_what_was_dropped(tmp_path: Path, monkeypa
     assert not index_show(tmp_path).exists
 
 
-def test_with_others_at_it_all_the_time_a_writer_gives_up(tmp_path: Path, monkeypatch: Any) -> None:
+def test_with_others_at_it_all_the_time_a_writer_gives_up(tmp_path: Path, monkeypatch: Any, sleeps: Any) -> None:
     put(tmp_path, "a.parquet")
     monkeypatch.setattr(indexing, "_is_follower", lambda *_: False)
-    monkeypatch.setattr(indexing.time, "sleep", lambda seconds: None)
+    sleeps(indexing, lambda seconds: None)
     with pytest.raises(ConcurrentChangeError, match="changed by others all the time; nothing was changed"):
         index_create(tmp_path, "id")
     assert not index_show(tmp_path).exists

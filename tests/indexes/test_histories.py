@@ -299,7 +299,7 @@ def test_a_replacement_of_the_same_size_and_time_is_another_file(tmp_path: Path,
     assert (kept(tmp_path, "c0 = 5", cache), kept(tmp_path, "c0 = 2", cache)) == ({"f.parquet"}, set())
 
 
-def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch: Any, sleeps: Any) -> None:
     file(tmp_path / "old.parquet", [1])
     os.utime(tmp_path / "old.parquet", ns=(0, 10**18))
     pauses: list[float] = []
@@ -311,7 +311,7 @@ def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch
 
     time.sleep(0.6)
     monkeypatch.setattr(storage, "SETTLING_SECONDS", 10_000)
-    monkeypatch.setattr(indexing.time, "sleep", sleep)
+    sleeps(indexing, sleep)
     (row,) = indexing.index_create(tmp_path, "c0").rows
     assert (pauses, row.files, row.files_missing) == ([indexing.SETTLING_SECONDS], 1, 1)
     monkeypatch.setattr(storage, "SETTLING_SECONDS", -1)

@@ -131,8 +131,10 @@ class Down(OSError):
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_a_call_that_fails_leaves_the_old_or_the_new_index(lake: Lake, monkeypatch: Any, name: str) -> None:
-    monkeypatch.setattr(storage.time, "sleep", lambda seconds: None)
+def test_a_call_that_fails_leaves_the_old_or_the_new_index(
+    lake: Lake, monkeypatch: Any, sleeps: Any, name: str
+) -> None:
+    sleeps(storage, lambda seconds: None)
     options = {"storage_options": lake.options}
     lake.put("a.parquet", 1)
     if name != "create":

@@ -50,10 +50,10 @@ def flaky(error: Exception, times: int) -> Flaky:
 
 
 @pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def pauses(sleeps: Callable[..., None]) -> list[float]:
     """Lets no time pass, and says how much would have."""
     found: list[float] = []
-    monkeypatch.setattr(storage.time, "sleep", found.append)
+    sleeps(storage, found.append)
     return found
 
 

@@ -241,7 +241,7 @@ def item(path: Path, target: Path | None = None, *, is_new: bool = True) -> retr
     return retrofit._Item(0, str(path), path.stat().st_size, target and str(target), is_new)
 
 
-def test_an_attempt_waits_for_another_that_holds_the_file(tmp_path, monkeypatch):
+def test_an_attempt_waits_for_another_that_holds_the_file(tmp_path, sleeps):
     write(tmp_path / "x.parquet")
     at = item(tmp_path / "x.parquet")
     waited = []
@@ -253,7 +253,7 @@ def test_an_attempt_waits_for_another_that_holds_the_file(tmp_path, monkeypatch)
             other.__exit__(None, None, None)
             add(tmp_path, "id")
 
-        monkeypatch.setattr(retrofit.time, "sleep", sleep)
+        sleeps(retrofit, sleep)
         row, _ = work().outcome(at)
     assert waited == [retrofit.WAITS[0]]
     assert (row.status, row.notes, row.error) == ("unchanged", (retrofit.EARLIER,), None)
