@@ -18,7 +18,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.footer import FilterLocation, Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.indexes.file_filters import FileFilter
-from parquet_bloom.indexes.stored import Beside, beside, in_file, in_footer, of_local_tables
+from parquet_bloom.indexes.stored import Beside, described, in_footer, of_indexes, of_tables, unusable
 from parquet_bloom.parallel import Progress
 from parquet_bloom.results import Record, Table
 from parquet_bloom.sbbf import SplitBlockBloomFilter
@@ -131,8 +131,12 @@ def inspect(
     missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
     found: set[tuple[str, ...]] = set()
     files = []
-    others = beside(sources)
-    plans = ((source, _inspect(source, wanted, others.get(source, ()))) for source in sources)
+    entries = of_indexes(sources)
+    of_files = of_tables(sources, storage_options=storage_options)
+    plans = (
+        (source, _inspect(source, wanted, [*entries.get(source, ()), *map(described, filters)]))
+        for source, filters in of_files
+    )
     for source, outcome in drive(plans, log=log):
         if isinstance(outcome, Exception):
             files.append(FileInfo(source.name, source.size, error=describe_error(outcome)))
@@ -160,7 +164,9 @@ def _inspect(
         filters += (info for info in infos if info)
     names = {leaf.name: leaf for leaf in leaves}
     filters += (
-        _of_file(source, footer, names[one.column], one) for one in (*in_file(footer), *others) if one.column in names
+        _of_file(source, footer, names[one.column], one)
+        for one in (*map(described, in_footer(footer)), *unusable(footer), *others)
+        if one.column in names
     )
     return footer, FileInfo(
         source.name,
@@ -311,8 +317,8 @@ def probe(
     judged: list[Source] = []
     refused: ParquetBloomError | None = None
     understood = False
-    others = dict(of_local_tables(sources, {path[0]}))
-    plans = ((s, _probe(s, path, literals, timezone, others.get(s, ()))) for s in sources)
+    of_files = of_tables(sources, {path[0]}, storage_options=storage_options)
+    plans = ((source, _probe(source, path, literals, timezone, filters)) for source, filters in of_files)
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
             refused = refused or outcome

@@ -819,7 +819,7 @@ class _ObjectRewrite:
 
 # ---- tables ------------------------------------------------------------------------------
 
-_TABLE_MARKS = {"Delta": ("_delta_log",), "Hudi": (".hoodie",), "Paimon": ("snapshot", "manifest")}
+TABLE_MARKS = {"Delta": ("_delta_log",), "Hudi": (".hoodie",), "Paimon": ("snapshot", "manifest")}
 
 
 def table_around(fs: Any, path: str) -> tuple[str, str] | None:
@@ -845,7 +845,7 @@ def table_kind(fs: Any, folder: str) -> str | None:
     def holds(name: str) -> bool:
         return os.path.exists(f"{folder}/{name}") if listed is None else name in listed
 
-    for kind, marks in _TABLE_MARKS.items():
+    for kind, marks in TABLE_MARKS.items():
         if all(holds(mark) for mark in marks):
             return kind
     if holds("metadata") and any(n.endswith(".metadata.json") for n in names_in(fs, f"{folder}/metadata")):
@@ -864,9 +864,9 @@ def names_in(fs: Any, folder: str) -> set[str]:
     return set()
 
 
-def files_below(path: str, *, storage_options: StorageOptions = None) -> dict[str, int]:
+def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOptions = None) -> dict[str, int]:
     """Return the size of every file below a directory, hidden ones included, by its path there."""
-    fs, top = resolve(path, None, storage_options)
+    fs, top = resolve(path, filesystem, storage_options)
     top = top.rstrip("/")
     found: dict[str, int] = {}
     if not is_local(fs):

@@ -17,7 +17,7 @@ from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError
 from parquet_bloom.footer import Footer, Plan, read_footer
 from parquet_bloom.indexes.file_filters import FileFilter
 from parquet_bloom.indexes.paimon_files import as_logical
-from parquet_bloom.indexes.stored import Beside, in_file, in_footer, of_local_tables
+from parquet_bloom.indexes.stored import Beside, in_footer, of_tables, unusable
 from parquet_bloom.parallel import Progress, Ticker, map_in_order, share_threads
 from parquet_bloom.reader import PARQUET, WHOLE_FILE, StoredFilter, describe_error, read_filters
 from parquet_bloom.results import Record, Table
@@ -127,8 +127,8 @@ def verify(
     missing: list[ColumnNotFoundError] = []
 
     def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
-        others = dict(of_local_tables(sources, None))
-        for source, outcome in drive((s, _survey(s, wanted, others.get(s, ()))) for s in sources):
+        of_files = of_tables(sources, storage_options=storage_options)
+        for source, outcome in drive((source, _survey(source, wanted, filters)) for source, filters in of_files):
             if isinstance(outcome, ColumnNotFoundError):
                 missing.append(outcome)
             yield source, outcome
@@ -147,7 +147,7 @@ def _survey(source: Source, wanted: list[tuple[str, ...]] | None, filters: Seque
     leaves = footer.leaves if wanted is None else [find_leaf(footer.leaves, p, where=source.name) for p in wanted]
     others: list[FileFilter | Beside] = [*in_footer(footer), *filters]
     others = [one for one in others if any(leaf.path == one.column for leaf in leaves)]
-    others += (one for one in in_file(footer) if one.problem and any(leaf.name == one.column for leaf in leaves))
+    others += (one for one in unusable(footer) if any(leaf.name == one.column for leaf in leaves))
     return footer, (yield from read_filters(footer, leaves)), others
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 from parquet_bloom.cache import SHARED
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
@@ -17,14 +17,15 @@ from parquet_bloom.indexes.file_filters import Description, FileFilter
 from parquet_bloom.schema import format_path
 from parquet_bloom.storage import (
     DEFAULT_LIMITS,
+    TABLE_MARKS,
     Limits,
     RequestLog,
     Source,
     StorageOptions,
     drive,
+    files_below,
     find,
     resolve,
-    table_kind,
 )
 from parquet_bloom.tables import LiveFile, snapshot_of
 
@@ -35,10 +36,32 @@ FILES_AT_ONCE = 64
 _MARK = b".bloomfilter"  # what the names of Hudi's entries end in, of every release
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A filter of another format, as far as it describes itself; `problem` is why it cannot be used."""
+
+    format: str
+    column: str
+    description: Description | None = None
+    num_bytes: int | None = None
+    problem: str | None = None
+
+
+def described(found: FileFilter) -> Beside:
+    """Return what a filter says about itself."""
+    return Beside(found.format, format_path(found.column), found.describe())
+
+
 def in_footer(footer: Footer) -> Sequence[FileFilter]:
-    """Return the filters in a file's footer; none that cannot be used, of which `inspect` tells."""
+    """Return the filters in a file's footer that can be used; `unusable` tells of the others."""
     found = _of_hudi(footer)
     return () if found is None or isinstance(found, Beside) else (found,)
+
+
+def unusable(footer: Footer) -> Sequence[Beside]:
+    """Return the filters in a file's footer that cannot be used."""
+    found = _of_hudi(footer)
+    return (found,) if isinstance(found, Beside) else ()
 
 
 def _of_hudi(footer: Footer) -> hudi.HudiFilter | Beside | None:
@@ -85,77 +108,101 @@ def of_table(
         yield from ((source, filters.get(source, ())) for source in some)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A filter that is kept beside a data file, as far as it describes itself; `problem` is why it cannot be used."""
+def of_tables(
+    sources: Sequence[Source], columns: Collection[str] | None = None, *, storage_options: StorageOptions = None
+) -> Iterator[tuple[Source, Sequence[FileFilter]]]:
+    """Yield each file with the filters that the Paimon table which it was found in keeps for it now, of some columns.
 
-    format: str
-    column: str
-    description: Description | None = None
-    num_bytes: int | None = None
-    problem: str | None = None
+    They are read as those of `of_table`.
+    """
+    tables: dict[tuple[int, str], dict[str, LiveFile]] = {}
+    live: dict[Source, LiveFile] = {}
+    for source, root, holds in _above(sources):
+        if not holds >= set(TABLE_MARKS["Paimon"]):
+            continue
+        if (key := (id(source.fs), root)) not in tables:
+            tables[key] = _live_files(source, root, storage_options)
+        if (file := tables[key].get(source.path)) is not None:
+            live[source] = file
+    return of_table(sources, live, columns, storage_options=storage_options)
 
 
-def in_file(footer: Footer) -> list[Beside]:
-    """Return what the filters in a file's footer say about themselves."""
-    found = _of_hudi(footer)
-    if found is None or isinstance(found, Beside):
-        return [found] if found else []
-    return [Beside(found.format, format_path(found.column), found.describe())]
-
-
-def beside(sources: Sequence[Source]) -> dict[Source, list[Beside]]:
-    """Return what Paimon tables and indexes keep for local data files; other stores are not searched for them."""
+def of_indexes(sources: Sequence[Source]) -> dict[Source, list[Beside]]:
+    """Return the entries that the indexes above files have for them, up to where they were found."""
     found: dict[Source, list[Beside]] = {}
-    indexes: dict[str, BloomIndex | None] = {}
-    for source in sources:
-        for root in _roots(source):
-            if root not in indexes:
-                has_index = Path(root, FOLDER).is_dir()
-                indexes[root] = open_index(root, cache=SHARED) if has_index else None
-            if (index := indexes[root]) is not None:
-                named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
-                found.setdefault(source, []).extend(_in_index(index, named))
-    for source, filters in of_local_tables(sources, None):
-        found.setdefault(source, []).extend(
-            Beside(one.format, format_path(one.column), one.describe()) for one in filters
-        )
+    indexes: dict[tuple[int, str], BloomIndex | None] = {}
+    for source, root, holds in _above(sources):
+        if FOLDER not in holds:
+            continue
+        if (key := (id(source.fs), root)) not in indexes:
+            indexes[key] = open_index(root, filesystem=source.fs, cache=SHARED)
+        if (index := indexes[key]) is not None:
+            named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
+            found.setdefault(source, []).extend(_in_index(index, named))
     return found
 
 
-def of_local_tables(
-    sources: Iterable[Source], columns: Collection[str] | None
-) -> Iterator[tuple[Source, Sequence[FileFilter]]]:
-    """Yield the local files of Paimon tables with the filters that those keep for them, as they are now."""
-    tables: dict[str, dict[str, LiveFile]] = {}
-    live: dict[Source, LiveFile] = {}
-    for source in sources:
-        for root in _roots(source):
-            if root not in tables:
-                tables[root] = _paimon_files(root)
-            if (file := tables[root].get(source.path)) is not None:
-                live[source] = file
-    return of_table(live, live, columns)
+def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
+    """Yield each file with the folders above it, up to where it was found, and which of `_MARKS` these hold.
+
+    Folders are asked one by one; a store with files in several is listed once instead.
+    """
+    tops = [source.path.removesuffix(source.relative).rstrip("/") for source in sources]
+    listed: set[tuple[int, str]] = set()
+    known: dict[tuple[int, str], Set[str]] = {}
+    for source, top in zip(sources, tops, strict=True):
+        if not source.is_local and "/" in source.relative and (id(source.fs), top) not in listed:
+            listed.add((id(source.fs), top))
+            known |= {(id(source.fs), folder): marks for folder, marks in _marks_below(source.fs, top).items()}
+    for source, top in zip(sources, tops, strict=True):
+        folder = posixpath.dirname(source.path)
+        while folder.startswith(top):
+            key = id(source.fs), folder
+            if key not in known:
+                is_listed = (key[0], top) in listed
+                known[key] = set() if is_listed else {m for m in _MARKS if _is_folder(source.fs, f"{folder}/{m}")}
+            if holds := known[key]:
+                yield source, folder, holds
+            if folder in (top, "/", ""):
+                break
+            folder = posixpath.dirname(folder)
 
 
-def _roots(source: Source) -> Iterator[str]:
-    """Yield the folders from a local file's own to the one it was found under."""
-    folder, top = posixpath.dirname(source.path), source.path.removesuffix(source.relative).rstrip("/")
-    while source.is_local and folder.startswith(top):
-        yield folder
-        if folder in (top, "/"):
-            return
-        folder = posixpath.dirname(folder)
+_MARKS = {FOLDER, *TABLE_MARKS["Paimon"]}
 
 
-def _paimon_files(root: str) -> dict[str, LiveFile]:
-    if table_kind(resolve(root, None, None)[0], root) != "Paimon":
+def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
+    """Return which of `_MARKS` the folders below `top` hold."""
+    found: dict[str, set[str]] = {}
+    try:
+        paths = files_below(top, filesystem=fs)
+    except OSError:
+        return found
+    for path in paths:
+        parts = path.split("/")[:-1]
+        for depth, name in enumerate(parts):
+            if name in _MARKS:
+                found.setdefault("/".join([top, *parts[:depth]]), set()).add(name)
+    return found
+
+
+def _is_folder(fs: Any, path: str) -> bool:
+    try:
+        return bool(fs.isdir(path))
+    except OSError:
+        return False
+
+
+def _live_files(source: Source, root: str, storage_options: StorageOptions) -> dict[str, LiveFile]:
+    """Return the live files of the Paimon table around a file; none of a store that has no URL of its own."""
+    table = root if source.is_local else source.fs.unstrip_protocol(root)
+    if resolve(table, None, storage_options)[0] is not source.fs:
         return {}
     try:
-        snapshot = snapshot_of(root)
+        snapshot = snapshot_of(table, kind="paimon", storage_options=storage_options)
     except (ParquetBloomError, OSError):
         return {}
-    return {file.path: file for file in snapshot.files} if snapshot else {}
+    return {source.fs._strip_protocol(file.path): file for file in snapshot.files} if snapshot else {}
 
 
 def _in_index(index: BloomIndex, source: Source) -> Iterator[Beside]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from files import FIXTURES, snapshot
+from stores import KEYS, connected
 
 from parquet_bloom import add, col, index_create, index_drop, inspect, lookup, probe, prune, verify
 from parquet_bloom.indexes.hudi import build
@@ -72,17 +73,50 @@ def test_no_file_of_paimons_that_has_a_key_is_left_out(name: str, tmp_path: Path
     assert name != "paimon/append" or ruled_out
 
 
-def test_one_table_lists_the_filters_of_all_formats(tmp_path: Path) -> None:
-    hudi, paimon = unpacked("hudi/v6_cow", tmp_path / "hudi"), unpacked("paimon/append", tmp_path / "paimon")
-    pq.write_table(pa.table({"id": range(100)}), tmp_path / "plain.parquet")
-    add(tmp_path / "plain.parquet", "id")
+def mixed(folder: Path) -> tuple[Path, Path]:
+    """Makes a tree that holds filters of all formats; returns its Hudi and its Paimon table."""
+    hudi, paimon = unpacked("hudi/v8_cow", folder / "hudi"), unpacked("paimon/append", folder / "paimon")
+    pq.write_table(pa.table({"id": range(100)}), folder / "plain.parquet")
+    add(folder / "plain.parquet", "id")
     index_create(hudi, KEY)
+    return hudi, paimon
+
+
+def test_one_table_lists_the_filters_of_all_formats(tmp_path: Path) -> None:
+    _, paimon = mixed(tmp_path)
     found = inspect(tmp_path)
     assert {row.format for row in found.rows} == {"Parquet", "Hudi DYNAMIC_V0", "Paimon bloom-filter", "index"}
     assert all((row.row_group == -1) == (row.format != "Parquet") for row in found.rows)
     assert all(row.num_bytes for row in found.rows)
     of_paimon = {row.path for row in found.rows if row.format.startswith("Paimon")}
     assert of_paimon == {file.path for file in snapshot_of(paimon).files if file.file_index}
+
+
+def test_a_store_is_searched_as_a_disk_is(tmp_path: Path, endpoint: str) -> None:
+    hudi, paimon = mixed(tmp_path)
+    index_drop(hudi)  # it knows files by when they were written
+    options = {**KEYS, "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+    store = connected(endpoint)
+    store.call_s3("create_bucket", Bucket="mixed")
+    store.put(str(tmp_path), "mixed/lake", recursive=True)
+    root = "s3://mixed/lake"
+    index_create(f"{root}/hudi", KEY, storage_options=options)
+    index_create(hudi, KEY)
+
+    def shapes(found: Any, *fields: str) -> list[tuple[Any, ...]]:
+        prefixes = (root, str(tmp_path))
+        names = [next(row.path.removeprefix(p) for p in prefixes if row.path.startswith(p)) for row in found.rows]
+        shown = ("format", "column", "row_group", *fields)
+        return sorted((n, *(getattr(row, f) for f in shown)) for n, row in zip(names, found.rows, strict=True))
+
+    remote, local = inspect(root, storage_options=options), inspect(tmp_path)
+    assert shapes(remote, "num_bytes", "problem") == shapes(local, "num_bytes", "problem")
+    remote, local = verify(root, storage_options=options), verify(tmp_path)
+    assert shapes(remote, "verdict", "num_values") == shapes(local, "verdict", "num_values")
+    ids = list(range(10**6, 10**6 + 40))
+    remote, local = probe(f"{root}/paimon", "id", ids, storage_options=options), probe(paimon, "id", ids)
+    assert [row.answer for row in remote.rows] == [row.answer for row in local.rows]
+    assert "Paimon" in str({row.reason for row in remote.rows})
 
 
 @pytest.mark.parametrize(("name", "column"), [("hudi/v8_cow", KEY), ("paimon/append", "id")])
