@@ -9,8 +9,9 @@ The new footer is the old one's bytes with Hudi's entries spliced in, in the pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from parquet_bloom.columns import ColumnChunks
@@ -30,10 +31,7 @@ _ALL = (hudi.FILTER, hudi.OLD_FILTER, hudi.TYPE_CODE, hudi.MIN_KEY, hudi.MAX_KEY
 @dataclass(frozen=True, slots=True)
 class _Options:
     key_column: tuple[str, ...]
-    kind: str
-    num_entries: int
-    fpp: float
-    max_entries: int
+    builder: Callable[[], hudi.Builder]
     replace: bool
     keep_mtime: bool
     force: bool
@@ -68,8 +66,9 @@ def add_hudi_filter(
     records its size. Refused as well are columns of anything but text, rows without a key, and another column than the
     `_hoodie_record_key` that the file has values in, since it is those that readers ask about.
     """
-    hudi.build([], type=type, num_entries=num_entries, fpp=fpp, max_entries=max_entries)  # refuses what cannot be
-    options = _Options(parse_path(key_column), type, num_entries, fpp, max_entries, replace, keep_mtime, force)
+    builder = partial(hudi.Builder, type=type, num_entries=num_entries, fpp=fpp, max_entries=max_entries)
+    builder()  # refuses what cannot be
+    options = _Options(parse_path(key_column), builder, replace, keep_mtime, force)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     targets = targets_of(sources, paths, output)
     tick = Ticker(progress, len(sources))
@@ -117,10 +116,10 @@ def _add_one(
 
 def _with_filter(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn, options: _Options) -> bytes:
     """Return the footer with the filter, proved to differ from the old one in nothing else."""
-    keys = list(_keys(footer, chunks, leaf))
-    made = hudi.build(
-        keys, type=options.kind, num_entries=options.num_entries, fpp=options.fpp, max_entries=options.max_entries
-    )
+    builder = options.builder()
+    for keys in _keys(footer, chunks, leaf):
+        builder.add(keys)
+    made = builder.entries()
     entries = {name: made.get(name) for name in _ALL}
     raw = splice_key_values(footer.raw, entries)
     nothing = dict.fromkeys(entries)
@@ -152,18 +151,21 @@ def _is_blank(footer: Footer, leaf: LeafColumn) -> bool:
     return all(s is not None and (s.null_count == count or s.max_value == b"") for count, s in statistics)
 
 
-def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn) -> Iterator[str]:
-    """Yield the keys of a file in the order of its rows."""
+def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn) -> Iterator[list[str]]:
+    """Yield the keys of a file, many at a time, in the order of its rows."""
     for row_group in range(footer.num_row_groups):
         for array in chunks.values(row_group, leaf, each=True):
-            for value in array.to_pylist():
-                if not value:
-                    what = "no" if value is None else "an empty"
-                    raise UnsupportedError(f"a row of row group {row_group} has {what} key; Hudi has none like it")
-                try:
-                    yield value.decode() if isinstance(value, bytes) else value
-                except UnicodeDecodeError:
-                    raise UnsupportedError(f"a key of row group {row_group} is no UTF-8: {value!r}") from None
+            yield [_key(value, row_group) for value in array.to_pylist()]
+
+
+def _key(value: str | bytes | None, row_group: int) -> str:
+    if not value:
+        what = "no" if value is None else "an empty"
+        raise UnsupportedError(f"a row of row group {row_group} has {what} key; Hudi has none like it")
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        raise UnsupportedError(f"a key of row group {row_group} is no UTF-8: {value!r}") from None
 
 
 def _result(source: Source, target: str | None, status: str, notes: list[str], **more: Any) -> FileAdded:

@@ -1,4 +1,9 @@
-"""What the filters of other formats have in common: one filter speaks for a column of a whole data file."""
+"""What the filters of other formats have in common: one filter speaks for a column of a whole data file.
+
+Each format is a module of this package. Opening is a plan over what the format keeps them in, a footer or a table's
+index file, and gives `FileFilter`s, on which every verb works alike; building is `Builder`, which takes a column's
+values as they come and gives what the format stores.
+"""
 
 from __future__ import annotations
 

@@ -499,39 +499,59 @@ def _is_carried_over(schema: str | None) -> bool:
 # ---- building ------------------------------------------------------------------------------
 
 
-def build(
-    keys: Iterable[str],
-    *,
-    type: str = "DYNAMIC_V0",
-    num_entries: int = NUM_ENTRIES,
-    fpp: float = FPP,
-    max_entries: int = MAX_ENTRIES,
-) -> dict[str, str]:
-    """Return the footer's entries for a file with these record keys, as Hudi writes them for the same settings.
+class Builder:
+    """The filter of record keys in the making, as Hudi makes it for the same settings.
 
-    Keys are in the order of the file's rows, each as often as a row has it. Raises `ValueError` for settings that
-    Hudi refuses, and for an empty key.
+    Raises `ValueError` for settings that Hudi refuses, `UnsupportedError` for a type that there is not.
     """
-    texts = list(keys)
-    if type.upper() not in _TYPES:
-        raise UnsupportedError(f"there is no filter of the type {type!r}; SIMPLE and DYNAMIC_V0 are known")
-    bloom: HadoopFilter
-    if type.upper() == SimpleFilter.type_code:
-        bloom = SimpleFilter.sized_for(num_entries, fpp)
-    else:
-        bloom = DynamicFilter.sized_for(num_entries, fpp, max_entries)
-    encoded = [_encoded(text) for text in texts]
-    bloom.add(encoded)
-    if 0 in bloom.check(encoded):
-        raise CorruptFileError("a key just added is not found: this machine's memory or build is broken")
-    entries = {FILTER: encode_text(bloom.to_bytes())}
-    if bloom.type_code != SimpleFilter.type_code:
-        entries[TYPE_CODE] = bloom.type_code
-    if texts:
-        order = None if all(map(str.isascii, texts)) else utf16_order
-        entries[MIN_KEY] = _encoded(min(texts, key=order)).decode()
-        entries[MAX_KEY] = _encoded(max(texts, key=order)).decode()
-    return entries
+
+    def __init__(
+        self,
+        *,
+        type: str = "DYNAMIC_V0",
+        num_entries: int = NUM_ENTRIES,
+        fpp: float = FPP,
+        max_entries: int = MAX_ENTRIES,
+    ) -> None:
+        if type.upper() not in _TYPES:
+            raise UnsupportedError(f"there is no filter of the type {type!r}; SIMPLE and DYNAMIC_V0 are known")
+        self._bloom: HadoopFilter
+        if type.upper() == SimpleFilter.type_code:
+            self._bloom = SimpleFilter.sized_for(num_entries, fpp)
+        else:
+            self._bloom = DynamicFilter.sized_for(num_entries, fpp, max_entries)
+        self._bounds: tuple[str, ...] = ()
+
+    def add(self, values: Iterable[str]) -> None:
+        """Insert the keys of some rows, in the order of the file's, each as often as a row has it.
+
+        Raises `ValueError` for an empty key.
+        """
+        texts = list(values)
+        encoded = [_encoded(text) for text in texts]
+        self._bloom.add(encoded)
+        if 0 in self._bloom.check(encoded):
+            raise CorruptFileError("a key just added is not found: this machine's memory or build is broken")
+        if texts:
+            order = None if all(map(str.isascii, texts)) else utf16_order
+            bounds = (*self._bounds, min(texts, key=order), max(texts, key=order))
+            self._bounds = min(bounds, key=utf16_order), max(bounds, key=utf16_order)
+
+    def entries(self) -> dict[str, str]:
+        """Return the entries of the footer that hold the filter and the range of the keys."""
+        entries = {FILTER: encode_text(self._bloom.to_bytes())}
+        if self._bloom.type_code != SimpleFilter.type_code:
+            entries[TYPE_CODE] = self._bloom.type_code
+        if self._bounds:
+            entries[MIN_KEY], entries[MAX_KEY] = (_encoded(key).decode() for key in self._bounds)
+        return entries
+
+
+def build(keys: Iterable[str], **settings: Any) -> dict[str, str]:
+    """Return the footer's entries for these record keys, by the settings of `Builder`; raises what it does."""
+    builder = Builder(**settings)
+    builder.add(keys)
+    return builder.entries()
 
 
 def _encoded(text: str) -> bytes:

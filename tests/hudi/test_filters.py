@@ -339,6 +339,15 @@ def test_only_what_is_out_of_range_in_both_orders_is_out() -> None:
         assert HudiFilter(full, *bounds).might_contain(["a", "z"]) == b"\1\1"
 
 
+@given(st.lists(st.lists(st.text(st.sampled_from("ab\uffee\U00010000\ud800"), min_size=1), max_size=6), max_size=6))
+def test_keys_may_come_in_parts(parts: list[list[str]]) -> None:
+    settings = {"num_entries": 3, "fpp": 0.01, "max_entries": 6}
+    builder = hudi.Builder(**settings)
+    for part in parts:
+        builder.add(part)
+    assert builder.entries() == build([key for part in parts for key in part], **settings)
+
+
 def test_ranges_are_in_javas_order() -> None:
     entries = build(["\U0001f600", "\uffff", "a"], type="SIMPLE", num_entries=3, fpp=0.1)
     assert (entries[hudi.MIN_KEY], entries[hudi.MAX_KEY]) == ("a", "\uffff")
