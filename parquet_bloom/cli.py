@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from parquet_bloom.indexing import IndexState
     from parquet_bloom.lookups import Lookup
     from parquet_bloom.parallel import Progress
-    from parquet_bloom.pruning import Pruning
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
     from parquet_bloom.results import Record
+    from parquet_bloom.verdicts import Pruning
     from parquet_bloom.verification import Verification
     from parquet_bloom.writer import Added, Dropped
 

@@ -40,6 +40,8 @@ ORDER = [
     "tables",
     "indexes",
     "reader",
+    "evaluation",
+    "verdicts",
     "pruning",
     "lookups",
     "writer",

@@ -12,12 +12,12 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lookups import Lookup
 from parquet_bloom.parallel import Progress
 from parquet_bloom.predicate import to_predicate
-from parquet_bloom.pruning import FileVerdict, Pruning
 from parquet_bloom.reader import FileInfo, Inspection
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.spark.session import changed, running
 from parquet_bloom.spark.tasks import to_arrow
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.verdicts import FileVerdict, Pruning
 from parquet_bloom.verification import Verification, VerifiedFile
 from parquet_bloom.writer import Added, Dropped, FileAdded, FileDropped
 

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
+from parquet_bloom.evaluation import CANNOT
 from parquet_bloom.keys import Keys, KeySet, read_keys
 from parquet_bloom.lookups import BATCH_ROWS, NOWHERE, Hit, Search, batches_of, candidates_schema, kept, outcomes
 from parquet_bloom.parallel import Progress
 from parquet_bloom.predicate import Comparison, Constant, Opaque
-from parquet_bloom.pruning import CANNOT, Judge, Pruning, RowGroupVerdict
+from parquet_bloom.pruning import Judge
 from parquet_bloom.schema import parse_path
 from parquet_bloom.spark.conditions import LOG, trusted
 from parquet_bloom.spark.reading import Lake, lake_of
@@ -44,6 +45,7 @@ from parquet_bloom.spark.tasks import (
     to_arrow,
 )
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.verdicts import Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
     import pyarrow as pa

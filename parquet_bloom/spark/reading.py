@@ -12,11 +12,12 @@ from parquet_bloom.cache import SHARED
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.indexes.bloom_index import index_of
 from parquet_bloom.parallel import Progress
-from parquet_bloom.pruning import Judge, Pruning
+from parquet_bloom.pruning import Judge
 from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, paths_of
 from parquet_bloom.storage import Source, StorageOptions, find, find_flat, resolve
+from parquet_bloom.verdicts import Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

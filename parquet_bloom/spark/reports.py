@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError
+from parquet_bloom.evaluation import Findings
 from parquet_bloom.parallel import Progress
 from parquet_bloom.predicate import Predicate
-from parquet_bloom.pruning import FileVerdict, Findings, Judge
+from parquet_bloom.pruning import Judge
 from parquet_bloom.reader import FileInfo
 from parquet_bloom.reader import inspect as inspect_here
 from parquet_bloom.results import Record, arrow_schema, to_row
@@ -19,6 +20,7 @@ from parquet_bloom.spark.conditions import understood
 from parquet_bloom.spark.session import Settings
 from parquet_bloom.spark.tasks import GONE, live_sources_of, present, run, sources_of
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.verdicts import FileVerdict
 from parquet_bloom.verification import VerifiedFile
 from parquet_bloom.verification import verify as verify_here
 

@@ -25,8 +25,9 @@ from urllib.parse import unquote
 from parquet_bloom import local_files
 from parquet_bloom.cache import SHARED, Cache, footer_of
 from parquet_bloom.footer import Footer
-from parquet_bloom.pruning import FileVerdict, Pruning, prune
+from parquet_bloom.pruning import prune
 from parquet_bloom.storage import Source, drive, find
+from parquet_bloom.verdicts import FileVerdict, Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

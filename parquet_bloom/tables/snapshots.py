@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.footer import Plan, interned
+from parquet_bloom.partitions import Partitions, constant_partitions
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.storage import Source, StorageOptions, drive, find
@@ -155,6 +156,40 @@ class Snapshot:
                 found = [leaf.path for leaf in columns.leaves if leaf.path in {(name,) for name in names}]
                 return found[0] if len(found) == 1 else absent
         return path
+
+
+class TableFiles:
+    """What a table's snapshot says of its files, whatever their directories are called."""
+
+    def __init__(self, snapshot: Snapshot, sources: Sequence[Source], storage_options: StorageOptions = None) -> None:
+        self.snapshot, self.storage_options = snapshot, storage_options
+        self.files = dict(zip(sources, snapshot.files, strict=True))
+        self.has_filters = any(file.file_index for file in snapshot.files)
+        self._numbers = {source: number for number, source in enumerate(sources)}
+        self._partitions = {
+            source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)
+        }
+
+    @property
+    def no_dataset(self) -> str | None:
+        """Return why the files' own rows and columns are not the table's, or None."""
+        if any(file.has_deletes for file in self.snapshot.files):
+            return "some of their rows are deleted"
+        if reasons := [file.not_excluded for file in self.snapshot.files if file.not_excluded]:
+            return reasons[0]
+        if any(file.partition for file in self.snapshot.files):
+            return "the values of partition columns are not in them"
+        if self.snapshot.renames:
+            return "columns may have other names in them"
+        return None
+
+    def partitions(self, source: Source) -> Partitions:
+        """Return the constants of a file."""
+        return self._partitions[source]
+
+    def number(self, source: Source) -> int:
+        """Return a file's number among those of the snapshot."""
+        return self._numbers[source]
 
 
 def _renamed(path: tuple[str, ...], names: dict[tuple[str, ...], str]) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from parquet_bloom.bounds import BoundsReader
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicate import col
-from parquet_bloom.pruning import RowGroupVerdict, prune
+from parquet_bloom.pruning import prune
+from parquet_bloom.verdicts import RowGroupVerdict
 
 Edit = Callable[[Any], None]
 

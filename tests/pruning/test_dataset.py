@@ -18,7 +18,8 @@ from files import FIXTURES
 import parquet_bloom
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.predicate import col
-from parquet_bloom.pruning import Pruning, prune
+from parquet_bloom.pruning import prune
+from parquet_bloom.verdicts import Pruning
 
 
 def write(path: Path, ids: range, **columns: Any) -> Path:

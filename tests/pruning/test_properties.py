@@ -18,7 +18,8 @@ from pruning.worlds import KINDS, Column, Oracle, World, conditions, sql_text, w
 import parquet_bloom
 from parquet_bloom.errors import LiteralError
 from parquet_bloom.predicate import And, Comparison, In, Or, Predicate
-from parquet_bloom.pruning import Pruning, prune
+from parquet_bloom.pruning import prune
+from parquet_bloom.verdicts import Pruning
 
 PROOFS = {"statistics", "filter", "partition", "type"}
 

@@ -12,11 +12,11 @@ from engines import needs_java, spark
 import parquet_bloom
 from parquet_bloom import spark as bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError
-from parquet_bloom.pruning import FileVerdict
 from parquet_bloom.reader import FileInfo
 from parquet_bloom.results import from_row
 from parquet_bloom.spark import tasks
 from parquet_bloom.spark.tasks import GONE, balanced
+from parquet_bloom.verdicts import FileVerdict
 from parquet_bloom.verification import VerifiedFile
 
 pytestmark = [needs_java, pytest.mark.spark]
