@@ -21,6 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
+# Spark's programs here are short, and take a third less time if Java does not compile them at length.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
