@@ -854,12 +854,13 @@ def table_kind(fs: Any, folder: str) -> str | None:
 
 
 def names_in(fs: Any, folder: str) -> set[str]:
-    """Return the names in a folder; none where it cannot be listed."""
+    """Return the names in a folder; none where there is none, or none may be listed. Raises what else went wrong."""
     if is_local(fs):
         with contextlib.suppress(OSError):
             return set(os.listdir(folder))
         return set()
-    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+    # An error that may pass is raised: what is taken for no table is read, and written to, as plain files.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError, NotImplementedError):
         return {name.rstrip("/").rpartition("/")[2] for name in fs.ls(folder, detail=False)}
     return set()
 

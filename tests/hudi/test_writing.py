@@ -21,6 +21,7 @@ from parquet_bloom import (
     add_hudi_filter,
     drop,
     inspect,
+    lookup,
 )
 from parquet_bloom.footer import Footer, read_footer
 from parquet_bloom.format.splice import splice_key_values
@@ -188,6 +189,16 @@ def test_files_of_no_rows_have_no_range(tmp_path: Path) -> None:
     found = filter_of(opened(path))
     assert found is not None
     assert found.might_contain(["a"]) == b"\0"
+
+
+def test_keys_of_several_fields_are_asked_for_as_hudi_spells_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    keys = [f"id:{number},name:Zo\u00eb {number % 7}" for number in range(300)]
+    written(path, keys)
+    add_hudi_filter(path, **SETTINGS)
+    found = lookup(path, hudi.RECORD_KEY, [*keys, "id:1,name:Zo", "1", "id:1"]).to_arrow().to_pylist()
+    assert {row["key"] for row in found if row["path"]} == set(keys)
+    assert {row["key"] for row in found if not row["path"]} == {"id:1,name:Zo", "1", "id:1"}
 
 
 @pytest.mark.parametrize(
