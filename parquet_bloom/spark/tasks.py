@@ -54,7 +54,7 @@ def live_sources_of(paths: Any, storage_options: StorageOptions) -> tuple[list[S
     listed = paths_of(paths)
     listed = listed if isinstance(listed, list) else [listed]
     if len(listed) != 1 or merging_table(listed[0], storage_options) is None:
-        return find(listed, storage_options=storage_options), None
+        return find(listed, storage_options=storage_options, all_rows=True), None
     return live_sources(listed, storage_options=storage_options)
 
 

@@ -22,6 +22,7 @@ from parquet_bloom import (
     index_create,
     index_drop,
     index_refresh,
+    inspect,
     lookup,
     prune,
 )
@@ -29,7 +30,7 @@ from parquet_bloom.cli import main
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes import hudi as indexes
 from parquet_bloom.indexes.hudi import filter_of
-from parquet_bloom.storage import find, run
+from parquet_bloom.storage import find, find_flat, run
 from parquet_bloom.tables import Snapshot, live_sources, open_table, snapshot_of
 from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked, _properties
 
@@ -400,6 +401,31 @@ def test_a_table_that_may_not_be_read_is_an_error(unpacked: Unpack, monkeypatch:
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
     assert "Permission denied" in result.stderr
+
+
+def test_folders_with_log_files_are_refused_where_the_table_is_not_named(unpacked: Unpack) -> None:
+    tables = [unpacked(name).root for name in ("v6_mor", "v8_mor", "v8_cow")]
+    store = fsspec.filesystem("memory")
+    says = "has log files of a Hudi table, whose rows are in no Parquet file"
+    try:
+        store.put(str(tables[0]), "/lake/mor", recursive=True)
+        refused: list[tuple[Any, dict[str, Any]]] = [
+            *((tables[0] / "p0", {}), (f"{tables[0]}/p*", {}), (tables[:2], {}), ([tables[2], tables[1] / "p1"], {})),
+            *((tables[0], {"filesystem": fsspec.filesystem("file")}), ("/lake/mor", {"filesystem": store})),
+            *(("memory://lake/mor/p0", {}), (["memory://lake/mor/p0", "memory://lake/mor/p1"], {})),
+        ]
+        for paths, options in refused:
+            with pytest.raises(UnsupportedError, match=says):
+                prune(paths, "v = 1", **options)
+            with pytest.raises(UnsupportedError, match=says):
+                lookup(paths, indexes.RECORD_KEY, ["key-1"], **options)
+            with pytest.raises(UnsupportedError, match=says):
+                find_flat([f"{tables[0]}/p0"] if options else ["memory://lake/mor/p0"])
+    finally:
+        store.rm("/lake", recursive=True)
+    assert prune(tables[2] / "p0", "v = 1").all_files
+    assert prune([file.path for file in snapshot(tables[0]).files], "v = 1").all_files
+    assert inspect(tables[0]).files
 
 
 def test_what_is_archived_in_the_new_layout_counts(unpacked: Unpack) -> None:

@@ -99,6 +99,16 @@ def test_rows_are_not_read_as_parquet(name: str, tmp_path: Path) -> None:
     assert bloom.read(spark(), path, f"{column} IS NOT NULL").count() == pq.read_metadata(path).num_rows
 
 
+def test_a_part_of_a_table_with_log_files_is_refused(tmp_path: Path) -> None:
+    table = unpacked("hudi/v8_mor", tmp_path)
+    where, says = f"{KEY} = 'key-1'", "has log files of a Hudi table"
+    for verb in (bloom.read, bloom.prune):
+        with pytest.raises(UnsupportedError, match=says):
+            verb(spark(), table / "p0", where)
+    with pytest.raises(UnsupportedError, match=says):
+        bloom.lookup(spark(), [table, table / "p0"], KEY, ["key-1"])
+
+
 def test_files_that_go_meanwhile_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = unpacked("paimon/append", tmp_path / "there")
     gone, *others = (file.path for file in snapshot_of(table).files)
