@@ -582,6 +582,7 @@ def index_show(root: str, as_json: bool, storage: tuple[str, ...]) -> None:
 @_output
 @_dry_run
 @_force
+@_jobs
 @_json
 @_storage
 def index_hudi(

@@ -9,7 +9,9 @@ The new footer is the old one's bytes with Hudi's entries spliced in, in the pla
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,11 +21,21 @@ from parquet_bloom.errors import CorruptFileError, ParquetBloomError, Unsupporte
 from parquet_bloom.footer import MAGIC, Footer, parse_footer, read_footer
 from parquet_bloom.format.splice import splice_key_values
 from parquet_bloom.indexes import hudi
-from parquet_bloom.parallel import Progress, Ticker
-from parquet_bloom.reader import describe_error
+from parquet_bloom.parallel import Progress, Ticker, num_threads
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf, parse_path
-from parquet_bloom.storage import PathLike, Source, StorageOptions, drive, find, rewrite, summaries_above
-from parquet_bloom.writer import SUMMARY, Added, FileAdded, append_checked, note_stale, require_writable, targets_of
+from parquet_bloom.storage import PathLike, Source, StorageOptions, drive, find, rewrite, run, summaries_above
+from parquet_bloom.writer import (
+    SUMMARY,
+    Added,
+    FileAdded,
+    FilePlan,
+    append_checked,
+    carry_out,
+    note_stale,
+    raise_refusals,
+    require_writable,
+    targets_of,
+)
 
 _ALL = (hudi.FILTER, hudi.OLD_FILTER, hudi.TYPE_CODE, hudi.MIN_KEY, hudi.MAX_KEY)
 
@@ -35,6 +47,11 @@ class _Options:
     replace: bool
     keep_mtime: bool
     force: bool
+
+
+@dataclass(slots=True)
+class _Plan(FilePlan):
+    builds: bool = False
 
 
 def add_hudi_filter(
@@ -51,6 +68,7 @@ def add_hudi_filter(
     keep_mtime: bool = False,
     force: bool = False,
     strict: bool = False,
+    jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -62,64 +80,77 @@ def add_hudi_filter(
     the record keys as Hudi spells them, such as `id:1,name:Alice` of a complex key. A file that has a filter keeps it
     unless `replace`.
 
-    Output, checks and errors are those of `add`. So a file inside a Hudi table is refused unless `force`: the table
-    records its size. Refused as well are columns of anything but text, rows without a key, and another column than the
-    `_hoodie_record_key` that the file has values in, since it is those that readers ask about.
+    Output, checks and errors are those of `add`, and `jobs` files are worked on at once.
+    So a file inside a Hudi table is refused unless `force`: the table records its size. Refused as well are columns of
+    anything but text, rows without a key, and another column than the `_hoodie_record_key` that the file has values in,
+    since it is those that readers ask about.
     """
     builder = partial(hudi.Builder, type=type, num_entries=num_entries, fpp=fpp, max_entries=max_entries)
     builder()  # refuses what cannot be
     options = _Options(parse_path(key_column), builder, replace, keep_mtime, force)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     targets = targets_of(sources, paths, output)
-    tick = Ticker(progress, len(sources))
-    rows = []
-    footers = drive((source, read_footer(source.size)) for source in sources)
-    for target, (source, footer) in zip(targets, footers, strict=True):
-        notes: list[str] = []
+    surveyed = drive((source, read_footer(source.size)) for source in sources)
+    plans = [
+        _checked(source, target, footer, options) for target, (source, footer) in zip(targets, surveyed, strict=True)
+    ]
+    raise_refusals(plans, strict=strict)
+    tick = Ticker(progress, sum(plan.error is None for plan in plans))
+
+    def work(plan: _Plan, stop: threading.Event) -> FileAdded:
         try:
-            if isinstance(footer, Exception):
-                raise footer
-            rows.append(_add_one(source, target, footer, options, notes, dry_run=dry_run))
-        except (ParquetBloomError, OSError) as error:
-            if strict:
-                raise
-            rows.append(_result(source, target, "refused", notes, error=describe_error(error)))
-        tick()
-    return Added(tuple(rows))
+            return _carried_out(plan, options, stop, dry_run=dry_run)
+        finally:
+            tick()
+
+    return Added(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
 
 
-def _add_one(
-    source: Source, target: str | None, footer: Footer, options: _Options, notes: list[str], *, dry_run: bool
-) -> FileAdded:
-    require_writable(source, target, footer, options.force, notes)
-    leaf = _key_leaf(source, footer, options.key_column)
-    has_filter = hudi.FILTER in footer.key_values
-    if has_filter and not options.replace:
-        notes.append("has a filter")
-        if target is None or dry_run:
-            return _result(source, target, "unchanged", notes)
-        raw = None
-    else:
-        raw = _with_filter(footer, ColumnChunks(source, footer), leaf, options)
+def _checked(source: Source, target: str | None, footer: Footer | Exception, options: _Options) -> _Plan:
+    plan = _Plan(source, target)
+    try:
+        if isinstance(footer, Exception):
+            raise footer
+        require_writable(source, target, footer, options.force, plan.notes)
+        _key_leaf(source, footer, options.key_column)
+        has_filter = hudi.FILTER in footer.key_values
+        plan.builds = options.replace or not has_filter
+        if not plan.builds:
+            plan.notes.append("has a filter")
+        if not has_filter:  # with one it is large, and read again rather than held
+            plan.footer = footer
+    except (ParquetBloomError, OSError) as error:
+        plan.error = error
+    return plan
+
+
+def _carried_out(plan: _Plan, options: _Options, stop: threading.Event, *, dry_run: bool) -> FileAdded:
+    source, target = plan.source, plan.target
+    if not plan.builds and (target is None or dry_run):
+        return plan.result("unchanged")
+    raw = None
+    if plan.builds:
+        footer = plan.footer or run(source, read_footer(source.size))
+        leaf = _key_leaf(source, footer, options.key_column)
+        builder = options.builder()
+        for keys in _keys(footer, ColumnChunks(source, footer), leaf, stop):
+            builder.add(keys)
+        raw = _with_entries(footer, builder.entries())
     if dry_run and raw is not None:
-        return _result(source, target, "planned", notes, bytes_added=len(raw) + 8)
+        return plan.result("planned", bytes_added=len(raw) + 8)
     if target is None:
-        notes += summaries_above(source, SUMMARY)
+        plan.notes += summaries_above(source, SUMMARY)
     with rewrite(source, source.size, target=target, keep_mtime=options.keep_mtime) as out:
-        note_stale(out, notes)
+        note_stale(out, plan.notes)
         out.copy()
         if raw is not None:
             append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
         out.commit()
-    return _result(source, target, "written" if raw else "unchanged", notes, bytes_added=out.position - source.size)
+    return plan.result("written" if raw else "unchanged", bytes_added=out.position - source.size)
 
 
-def _with_filter(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn, options: _Options) -> bytes:
-    """Return the footer with the filter, proved to differ from the old one in nothing else."""
-    builder = options.builder()
-    for keys in _keys(footer, chunks, leaf):
-        builder.add(keys)
-    made = builder.entries()
+def _with_entries(footer: Footer, made: dict[str, str]) -> bytes:
+    """Return the footer with the entries of a filter, proved to differ from the old one in nothing else."""
     entries = {name: made.get(name) for name in _ALL}
     raw = splice_key_values(footer.raw, entries)
     nothing = dict.fromkeys(entries)
@@ -151,10 +182,12 @@ def _is_blank(footer: Footer, leaf: LeafColumn) -> bool:
     return all(s is not None and (s.null_count == count or s.max_value == b"") for count, s in statistics)
 
 
-def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn) -> Iterator[list[str]]:
+def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn, stop: threading.Event) -> Iterator[list[str]]:
     """Yield the keys of a file, many at a time, in the order of its rows."""
     for row_group in range(footer.num_row_groups):
         for array in chunks.values(row_group, leaf, each=True):
+            if stop.is_set():
+                raise CancelledError
             yield [_key(value, row_group) for value in array.to_pylist()]
 
 
@@ -166,7 +199,3 @@ def _key(value: str | bytes | None, row_group: int) -> str:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         raise UnsupportedError(f"a key of row group {row_group} is no UTF-8: {value!r}") from None
-
-
-def _result(source: Source, target: str | None, status: str, notes: list[str], **more: Any) -> FileAdded:
-    return FileAdded(source.name, target or source.name, status, source.size, notes=tuple(notes), **more)

@@ -19,11 +19,14 @@ Progress = Callable[[int, int], None]
 
 def share_threads(jobs: int | None, num_files: int) -> tuple[int, int]:
     """Return how many files, and how many column chunks of each, are worked on at once."""
-    jobs = jobs or _processors()
+    jobs = num_threads(jobs)
     return (jobs, 1) if num_files >= 2 * jobs else (1, jobs)
 
 
-def _processors() -> int:
+def num_threads(jobs: int | None) -> int:
+    """Return how many threads were asked for; one for each processor if that was left open."""
+    if jobs:
+        return jobs
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -112,12 +112,17 @@ class Source:
 
 
 def find(
-    paths: PathLike | Iterable[PathLike], *, filesystem: Any = None, storage_options: StorageOptions = None
+    paths: PathLike | Iterable[PathLike],
+    *,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    all_rows: bool = False,
 ) -> list[Source]:
     """Return the files that `paths` name: files, globs, directories (recursively, `*.parquet`), fsspec URLs.
 
     Below directories and globs, names that start with `_` or `.` are skipped, as engines do. Files come in the
-    order of `paths`, sorted within each, and only once. Raises `FileNotFoundError` for a path that names nothing.
+    order of `paths`, sorted within each, and only once. Raises `FileNotFoundError` for a path that names nothing; with
+    `all_rows` `UnsupportedError` for a directory with log files of a Hudi table, whose rows are in no Parquet file.
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[tuple[int, str], Source] = {}
@@ -128,7 +133,7 @@ def find(
         if info is not None and info["type"] == "file" and info.get("size") is not None:
             sources = [_remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
         else:
-            sources = _expand(fs, inner, os.fspath(path))
+            sources = _expand(fs, inner, os.fspath(path), all_rows)
         if not sources:
             raise FileNotFoundError(f"{os.fspath(path)} names no Parquet file")
         for source in sources:
@@ -139,7 +144,8 @@ def find(
 def find_flat(paths: Iterable[str], *, storage_options: StorageOptions = None) -> list[Source] | None:
     """Return every visible file of the given files and directories, whatever its name, sorted by path.
 
-    None where there is more to it: folders below, summary files, globs, or a path that names nothing.
+    None where there is more to it: folders below, summary files, globs, or a path that names nothing. Raises
+    `UnsupportedError` as `find` does with `all_rows`.
     """
     found: dict[tuple[int, str], Source] = {}
     for path in paths:
@@ -157,6 +163,7 @@ def _flat_local(fs: Any, path: str) -> list[Source] | None:
     sources = []
     with os.scandir(path) as entries:
         for entry in entries:
+            _refuse_log(entry.name, path)
             if entry.name.startswith(_SUMMARIES) or (entry.is_dir() and not _is_hidden(entry.name)):
                 return None
             if not _is_hidden(entry.name):
@@ -173,6 +180,7 @@ def _flat_remote(fs: Any, path: str, asked: str) -> list[Source] | None:
     sources = []
     for info in listed:
         name = info["name"].rstrip("/").rpartition("/")[2]
+        _refuse_log(name, path)
         if name.startswith(_SUMMARIES) or (info["type"] == "directory" and not _is_hidden(name)):
             return None
         is_marker = info["name"].rstrip("/") == path.rstrip("/") and len(listed) > 1
@@ -229,18 +237,18 @@ def is_local(fs: Any) -> bool:
     return isinstance(fs, LocalFileSystem)
 
 
-def _expand(fs: Any, path: str, asked: str) -> list[Source]:
+def _expand(fs: Any, path: str, asked: str, all_rows: bool) -> list[Source]:
     is_glob = any(c in path for c in "*?[") and not fs.exists(path)
     if is_glob:
         root = path[: re.search(r"[*?\[]", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
         names = sorted(globbing.glob(path, recursive=True)) if is_local(fs) else sorted(fs.glob(path))
-        return [s for name in names for s in _expand_one(fs, name, root, asked) if _visible(s.path, root)]
-    return _expand_one(fs, path, None, asked)
+        return [s for name in names for s in _expand_one(fs, name, root, asked, all_rows) if _visible(s.path, root)]
+    return _expand_one(fs, path, None, asked, all_rows)
 
 
-def _expand_one(fs: Any, path: str, root: str | None, asked: str) -> list[Source]:
+def _expand_one(fs: Any, path: str, root: str | None, asked: str, all_rows: bool) -> list[Source]:
     if is_local(fs):
-        return _expand_local(fs, path, root, asked)
+        return _expand_local(fs, path, root, asked, all_rows)
     try:
         info = fs.info(path)
     except FileNotFoundError:
@@ -249,6 +257,11 @@ def _expand_one(fs: Any, path: str, root: str | None, asked: str) -> list[Source
         return [_remote_source(fs, info, root if root is not None else path.rpartition("/")[0], asked)]
     below = root if root is not None else path.rstrip("/")
     infos = fs.find(path, detail=True)
+    if all_rows:
+        for name in infos:
+            folder, _, base = name.rpartition("/")
+            if base.startswith(".") and _visible(folder, below):
+                _refuse_log(base, folder)
     return [
         _remote_source(fs, infos[name], below, asked)
         for name in sorted(infos)
@@ -256,7 +269,7 @@ def _expand_one(fs: Any, path: str, root: str | None, asked: str) -> list[Source
     ]
 
 
-def _expand_local(fs: Any, path: str, root: str | None, asked: str) -> list[Source]:
+def _expand_local(fs: Any, path: str, root: str | None, asked: str, all_rows: bool = False) -> list[Source]:
     relative_names = not os.path.isabs(asked) and "://" not in asked
     if not os.path.isdir(path):
         try:
@@ -276,6 +289,8 @@ def _expand_local(fs: Any, path: str, root: str | None, asked: str) -> list[Sour
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
         inside, seen = os.path.join(folder, ""), os.path.join(shown, folder[len(path) :].lstrip("/"), "")
         for name in sorted(files):
+            if all_rows and name[0] == ".":
+                _refuse_log(name, folder)
             if not name.endswith(".parquet") or _is_hidden(name):
                 continue
             whole = inside + name
@@ -285,6 +300,17 @@ def _expand_local(fs: Any, path: str, root: str | None, asked: str) -> list[Sour
                 continue
             sources.append(_stat_source(fs, whole, seen + name, status, whole[len(below) :].lstrip("/")))
     return sources
+
+
+_HUDI_LOG = re.compile(r"\.[^_]+_\d+\.log\.\d+(_[^_]*)?")
+
+
+def _refuse_log(name: str, folder: str) -> None:
+    if _HUDI_LOG.fullmatch(name):
+        raise UnsupportedError(
+            f"{folder} has log files of a Hudi table, whose rows are in no Parquet file; name the table's own "
+            "directory, alone, and with storage_options where it needs some"
+        )
 
 
 def _complain(error: OSError) -> None:
@@ -854,12 +880,13 @@ def table_kind(fs: Any, folder: str) -> str | None:
 
 
 def names_in(fs: Any, folder: str) -> set[str]:
-    """Return the names in a folder; none where it cannot be listed."""
+    """Return the names in a folder; none where there is none, or none may be listed. Raises what else went wrong."""
     if is_local(fs):
         with contextlib.suppress(OSError):
             return set(os.listdir(folder))
         return set()
-    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+    # An error that may pass is raised: what is taken for no table is read, and written to, as plain files.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError, NotImplementedError):
         return {name.rstrip("/").rpartition("/")[2] for name in fs.ls(folder, detail=False)}
     return set()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import (
@@ -178,22 +178,15 @@ class AddOptions:
 
 
 @dataclass(slots=True)
-class AddPlan:
+class FilePlan:
     """What is to be done to one file, or the error that keeps it from being done."""
 
     source: Source
     target: str | None
     footer: Footer | None = None
-    build: list[tuple[int, LeafColumn, str | None]] = field(default_factory=list)
-    edits: _Edits = field(default_factory=dict)
     skipped: list[SkippedChunk] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: Exception | None = None
-
-    @property
-    def has_work(self) -> bool:
-        """Whether anything would be changed."""
-        return self.error is None and bool(self.build or self.edits)
 
     def result(self, status: str, **fields: Any) -> FileAdded:
         """Return what came of the file."""
@@ -211,6 +204,19 @@ class AddPlan:
     def refused(self, error: Exception) -> FileAdded:
         """Return that nothing came of it, and why."""
         return self.result("refused", error=describe_error(error))
+
+
+@dataclass(slots=True)
+class AddPlan(FilePlan):
+    """What `add` is to do: filters to build, of which row group and column and in place of which bad one, and edits."""
+
+    build: list[tuple[int, LeafColumn, str | None]] = field(default_factory=list)
+    edits: _Edits = field(default_factory=dict)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything would be changed."""
+        return self.error is None and bool(self.build or self.edits)
 
 
 def add(
@@ -246,8 +252,7 @@ def add(
     options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, fill_lengths, keep_mtime, force)
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     plans = plan_adds(sources, targets_of(sources, paths, output), options)
-    if strict and (first := next((plan.error for plan in plans if plan.error), None)):
-        raise first
+    raise_refusals(plans, strict=strict)
     if dry_run:
         return Added(tuple(preview_add(plan, options) for plan in plans))
     return Added(write_adds(plans, options, strict=strict, jobs=jobs, progress=progress))
@@ -268,7 +273,7 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
         _checked_add(source, target, outcome, options)
         for target, (source, outcome) in zip(targets, surveyed, strict=True)
     ]
-    _raise_if_everywhere_missing([plan.error for plan in plans])
+    raise_refusals(plans, strict=False)
     for plan in plans:
         if plan.has_work and plan.target is None:
             plan.notes += summaries_above(plan.source, SUMMARY)
@@ -290,21 +295,38 @@ def write_adds(
     total = sum(len(plan.build) for plan in plans if not plan.error) or 1
     tick = Ticker(progress, total)
     at_once, threads = share_threads(jobs, len(plans))
+
+    def work(plan: AddPlan, stop: threading.Event) -> FileAdded:
+        if not plan.build and not plan.edits:
+            return _leave(plan, options)
+        return _write_filters(plan, options, threads, tick, stop)
+
+    return carry_out(plans, work, at_once=at_once, strict=strict)
+
+
+_AnyPlan = TypeVar("_AnyPlan", bound=FilePlan)
+
+
+def carry_out(
+    plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], FileAdded], *, at_once: int, strict: bool
+) -> tuple[FileAdded, ...]:
+    """Return what came of each plan, `at_once` of which are worked on; the event tells that there is no use any more.
+
+    What a file's work raises is its error, and the others go on; with `strict` it stops them all.
+    """
     stop = threading.Event()
 
-    def work(plan: AddPlan) -> FileAdded:
+    def settled(plan: _AnyPlan) -> FileAdded:
         if plan.error is not None:
             return plan.refused(plan.error)
         try:
-            if not plan.build and not plan.edits:
-                return _leave(plan, options)
-            return _write_filters(plan, options, threads, tick, stop)
+            return work(plan, stop)
         except (ParquetBloomError, OSError) as error:
             if strict:
                 raise
             return plan.refused(error)
 
-    return tuple(map_in_order(work, plans, at_once, stop))
+    return tuple(map_in_order(settled, plans, at_once, stop))
 
 
 _Survey = tuple[Footer, list[LeafColumn], list[StoredFilter]]
@@ -719,6 +741,14 @@ def targets_of(
     if len(set(targets)) < len(targets):
         raise FilterExistsError(f"two of the files would become the same file below {output}; give one root for all")
     return list(targets)
+
+
+def raise_refusals(plans: Sequence[FilePlan], *, strict: bool) -> None:
+    """Raise `ColumnNotFoundError` where every file lacks a column, and with `strict` the first error of any."""
+    errors = [plan.error for plan in plans]
+    _raise_if_everywhere_missing(errors)
+    if strict and (first := next((error for error in errors if error), None)):
+        raise first
 
 
 def _raise_if_everywhere_missing(errors: list[Exception | None]) -> None:

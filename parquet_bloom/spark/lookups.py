@@ -38,6 +38,8 @@ from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
     frame,
     live_sources_of,
+    name_of,
+    only,
     packed_batches,
     readable_errors,
     run,
@@ -45,6 +47,7 @@ from parquet_bloom.spark.tasks import (
     to_arrow,
 )
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.tables import Snapshot, fsspec_options
 from parquet_bloom.verdicts import Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
@@ -73,7 +76,8 @@ def lookup(
     `keys` is a DataFrame with a column named like the last part of `column`, or with a single one; or what
     `parquet_bloom.lookup` takes. Columns: key, path, row_group, reason. What is not among the candidates is proved to
     be absent. Files and filters that cannot be read keep every key, a whole file with a null row group. Keys that are
-    nowhere have a null path, without `absent` no row. The order is any.
+    nowhere have a null path, without `absent` no row. The order is any. The directory of a Hudi or Paimon table stands
+    for its live files, with the filters that it keeps for them.
 
     The session's time zone is that of keys without one. The jobs are done when this returns, and the rows stay on the
     executors until `unpersist()`. Keys of more than `broadcast_bytes` are looked up in parts, one after the other.
@@ -83,12 +87,13 @@ def lookup(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     path = parse_path(column)
-    sources = live_sources_of(paths, storage_options)
-    task = _Task(path, Settings.of(spark).timezone, storage_options)
+    sources, snapshot = live_sources_of(paths, storage_options)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    task = _Task(path, Settings.of(spark).timezone, options)
     found: list[_Found] = []
     try:
         for part in _parts(spark, keys, path[-1], broadcast_bytes):
-            found.append(_find(spark, sources, task, part, num_tasks, progress))
+            found.append(_find(spark, sources, snapshot, task, part, num_tasks, progress))
         schema = candidates_schema(found[0].shown.type)
         rows = [
             of_part.rows(spark, absent).mapInArrow(_Rows(of_part.shipped, schema), from_arrow_schema(schema, True))
@@ -351,14 +356,21 @@ class _Task:
 
     rows_at_once = 16  # each may have millions of indexes
 
-    def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
+    def __call__(self, paths: list[str], snapshot: Snapshot | None = None) -> Iterator[dict[str, Any]]:
         assert self.shipped is not None  # it is there before the task is sent
         part = self.shipped.value
         spare = None if self.lists_keys else _CHECKS * len(part.keys)
-        search = Search(self.path, part.keys, self.timezone, sets=part.sets, spare=spare)
+        options = self.storage_options
+        search = Search(
+            *(self.path, part.keys, self.timezone),
+            snapshot=snapshot,
+            storage_options=options,
+            sets=part.sets,
+            spare=spare,
+        )
         seen = bytearray(len(part.keys))
         note = _Note(b"")
-        for name, outcome in _outcomes(paths, search, self.storage_options):
+        for name, outcome in _outcomes(paths, search, options):
             if isinstance(outcome, ColumnNotFoundError | LiteralError):
                 note.refused = note.refused or outcome
             else:
@@ -378,13 +390,17 @@ def _outcomes(
     try:
         sources = find(paths, storage_options=storage_options)
     except FileNotFoundError:
+        there = []
         for path in paths:
             try:
                 sources += find(path, storage_options=storage_options)
             except FileNotFoundError as error:
                 yield path, error
+            else:
+                there.append(path)
+        search.snapshot = search.snapshot and only(search.snapshot, paths, there)
     for source, outcome in outcomes(sources, search):
-        yield source.path if source.is_local else source.name, outcome
+        yield name_of(source), outcome
 
 
 def _marked(hit: Hit, seen: bytearray, lists_keys: bool) -> dict[str, Any]:
@@ -401,6 +417,7 @@ def _marked(hit: Hit, seen: bytearray, lists_keys: bool) -> dict[str, Any]:
 def _find(
     spark: SparkSession,
     sources: list[Source],
+    snapshot: Snapshot | None,
     task: _Task,
     keys: Keys,
     num_tasks: int | None,
@@ -411,6 +428,7 @@ def _find(
     hits = run(
         *(spark, sources, replace(task, shipped=shipped), _hits_schema()),
         description=_description(keys),
+        snapshot=snapshot,
         num_tasks=num_tasks,
         progress=progress,
     )
@@ -620,7 +638,7 @@ def _why_not(spark: SparkSession, lake: Lake, path: tuple[str, ...], kind: DataT
 
 
 def _is_partition(source: Source, name: str) -> bool:
-    folders = (source.path if source.is_local else source.name).split("/")[:-1]
+    folders = name_of(source).split("/")[:-1]
     return any("=" in part and unquote(part.partition("=")[0]).casefold() == name.casefold() for part in folders)
 
 
@@ -649,7 +667,7 @@ def _narrowed(
         num_keys += len(part)
         left = [] if number else [_as_spark_shows(part.shown.filter(_mask(seen)).drop_null())]
     names = {name for name, _ in places}
-    files = [source for source in lake.sources if (source.path if source.is_local else source.name) in names]
+    files = [source for source in lake.sources if name_of(source) in names]
     LOG.info("reading %d of %d files", len(files), len(lake.sources))
     if left and _is_frame(known.keys) and len(left[0]) > num_keys // 2:
         # Of so many, Spark makes less of ours.
@@ -677,7 +695,7 @@ def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
 
 
 def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[str, int | None]]) -> RowGroupVerdict:
-    path = source.path if source.is_local else source.name
+    path = name_of(source)
     if (path, None) in places or (path, group.row_group) in places:
         return group
     return replace(group, answer=CANNOT.name, reason="it has no candidate")

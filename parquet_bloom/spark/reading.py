@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from parquet_bloom.cache import SHARED
-from parquet_bloom.errors import PredicateError
+from parquet_bloom.errors import PredicateError, UnsupportedError
 from parquet_bloom.indexes.bloom_index import index_of
 from parquet_bloom.parallel import Progress
 from parquet_bloom.pruning import Judge
 from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
-from parquet_bloom.spark.tasks import TASKS_PER_CORE, paths_of
+from parquet_bloom.spark.tasks import TASKS_PER_CORE, merging_table, name_of, paths_of
 from parquet_bloom.storage import Source, StorageOptions, find, find_flat, resolve
 from parquet_bloom.verdicts import Pruning
 
@@ -96,14 +96,14 @@ class Lake:
         # Of more paths than it lists by itself Spark makes as many tasks, unless it is told how many to make.
         at_once = str(TASKS_PER_CORE * cores(self.spark)) if len(sources) > _LISTED_BY_DRIVER else None
         with changed(self.spark, "spark.sql.sources.parallelPartitionDiscovery.parallelism", at_once):
-            frame = reader.parquet(*map(_escaped, map(_path, sources)))
+            frame = reader.parquet(*map(_escaped, map(name_of, sources)))
         if frame.columns == self.schema.names:
             return frame
         return frame.select(*map(_quoted, self.schema.names))  # a partition column that the files hold, too, moves
 
     def _base(self, source: Source) -> str | None:
         """Return below which folder a file's `name=value` folders are partitions, or None if there are none."""
-        root, parts = _parts(_path(source))
+        root, parts = _parts(name_of(source))
         if "basePath" in self.options or not any("=" in part for part in parts[:-1]):
             return None
         for given in self.paths:
@@ -118,9 +118,18 @@ class Lake:
 def lake_of(
     spark: SparkSession, paths: Any, *, options: Mapping[str, Any] | None = None, storage_options: StorageOptions = None
 ) -> Lake:
-    """Return what Spark would read: from our own listing where all is plain, else from Spark's."""
+    """Return what Spark would read: from our own listing where all is plain, else from Spark's.
+
+    Raises `UnsupportedError` for the directory of a Hudi or Paimon table: its rows are not those of its Parquet files.
+    """
     listed = paths_of(paths)
     given = tuple(map(_given, [listed] if not isinstance(listed, list) else listed))
+    for path in given:
+        if kind := merging_table(path, storage_options):
+            raise UnsupportedError(
+                f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it by {kind}'s own "
+                "connector; prune and lookup tell which of its live files can match"
+            )
     options = dict(options or {})
     if not options and setting(spark, "spark.sql.parquet.mergeSchema", "false") == "false":
         flat = find_flat(given, storage_options=storage_options)
@@ -147,7 +156,7 @@ def _schema_of(spark: SparkSession, source: Source) -> StructType:
     if source.identity is not None and not is_connect(spark):
         key = source.identity, str(spark._jsparkSession.conf().getAll())
     if key is None or key not in _SCHEMAS:
-        schema = spark.read.parquet(_escaped(_path(source))).schema
+        schema = spark.read.parquet(_escaped(name_of(source))).schema
         if key is None:
             return schema
         if len(_SCHEMAS) >= _MOST_SCHEMAS:
@@ -161,11 +170,6 @@ def _given(path: Any) -> str:
     if text.startswith("file:"):
         return urlsplit(text).path
     return text if "://" in text else os.path.abspath(text)
-
-
-def _path(source: Source) -> str:
-    """Return what Spark calls a file."""
-    return source.path if source.is_local else source.name
 
 
 def _decoded(uri: str) -> str:

@@ -18,8 +18,10 @@ from parquet_bloom.reader import inspect as inspect_here
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import understood
 from parquet_bloom.spark.session import Settings
-from parquet_bloom.spark.tasks import GONE, live_sources_of, present, run, sources_of
+from parquet_bloom.spark.tasks import GONE, live_sources_of, only, present, run, sources_of
 from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.tables import Snapshot, fsspec_options
+from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.verdicts import FileVerdict
 from parquet_bloom.verification import VerifiedFile
 from parquet_bloom.verification import verify as verify_here
@@ -137,26 +139,29 @@ def prune(
     The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
     rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
     of `RowGroupVerdict`), kept_whole (why the file could not be judged), left_out and by (empty: here no table's log is
-    asked). Raises what `parquet_bloom.prune` does.
+    asked). The directory of a Hudi or Paimon table stands for its live files, with the filters that it keeps for them.
+    Raises what `parquet_bloom.prune` does.
     """
     settings = Settings.of(spark)
-    sources = live_sources_of(paths, storage_options)
-    predicate = understood(spark, where, lambda: spark.read.parquet(sources[0].name))
-    work = _Prune(predicate, settings.timezone, settings.case_sensitive, storage_options)
-    found, findings = _judged(spark, sources, work, progress)
+    sources, snapshot = live_sources_of(paths, storage_options)
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    of_rows = next((source.name for source in sources if snapshot is None or source.path.endswith(".parquet")), None)
+    predicate = understood(spark, where, (lambda: spark.read.parquet(of_rows)) if of_rows else None)
+    work = _Prune(predicate, settings.timezone, settings.case_sensitive, options)
+    found, findings = _judged(spark, sources, snapshot, work, progress)
     if findings.disputed:
         found.unpersist()
-        work = _Prune(predicate, settings.timezone, settings.case_sensitive, storage_options, findings.disputed)
-        found, _ = _judged(spark, sources, work, progress)
+        work = replace(work, disputed=findings.disputed)
+        found, _ = _judged(spark, sources, snapshot, work, progress)
     if not found.where("kept_whole is null").isEmpty():
         findings.raise_unless_bound()
     return _without_notes(found)
 
 
 def _judged(
-    spark: SparkSession, sources: list[Source], work: _Prune, progress: Progress | None
+    spark: SparkSession, sources: list[Source], snapshot: Snapshot | None, work: _Prune, progress: Progress | None
 ) -> tuple[DataFrame, Findings]:
-    found = _noted(spark, sources, work, arrow_schema(FileVerdict), "pruning", progress)
+    found = _noted(spark, sources, work, arrow_schema(FileVerdict), "pruning", progress, snapshot)
     findings = Findings()
     for note in _notes(found):
         findings.merge(note)
@@ -173,10 +178,12 @@ class _Prune:
     storage_options: StorageOptions
     disputed: frozenset[int] = frozenset()
 
-    def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
-        judge = Judge(self.predicate, self.timezone, self.case_sensitive)
+    def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
         there, gone = present(paths, self.storage_options)
-        files, findings = judge.judge(find(there, storage_options=self.storage_options), disputed=self.disputed)
+        sources = find(there, storage_options=self.storage_options)
+        table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
+        judge = Judge(self.predicate, self.timezone, self.case_sensitive, table=table)
+        files, findings = judge.judge(sources, disputed=self.disputed)
         yield from _with_note([*files, *(FileVerdict(path, 0, kept_whole=GONE) for path in gone)], findings)
 
 
@@ -184,12 +191,19 @@ class _Prune:
 
 
 def _noted(
-    spark: SparkSession, sources: list[Source], work: Any, schema: pa.Schema, what: str, progress: Progress | None
+    spark: SparkSession,
+    sources: list[Source],
+    work: Any,
+    schema: pa.Schema,
+    what: str,
+    progress: Progress | None,
+    snapshot: Snapshot | None = None,
 ) -> DataFrame:
     import pyarrow as pa
 
     schema = schema.append(pa.field(_NOTE, pa.binary()))
-    return run(spark, sources, work, schema, description=f"parquet_bloom: {what}", progress=progress)
+    description = f"parquet_bloom: {what}"
+    return run(spark, sources, work, schema, description=description, snapshot=snapshot, progress=progress)
 
 
 def _with_note(records: Iterable[Record], note: object) -> Iterator[dict[str, Any]]:

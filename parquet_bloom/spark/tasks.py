@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import heapq
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +18,14 @@ from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.parallel import Progress
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
 from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
-from parquet_bloom.tables import live_sources
+from parquet_bloom.tables import Snapshot, fsspec_options, live_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-Work = Callable[[list[str]], Iterable[dict[str, Any]]]
-"""What a task does with its paths: rows of the schema that it was announced with."""
+Work = Callable[..., Iterable[dict[str, Any]]]
+"""What a task does with its paths, and with the part of a snapshot that is of them: rows of the announced schema."""
 
 TASKS_PER_CORE = 2
 """More tasks would balance better; a task with Python in it costs some 30 ms."""
@@ -47,24 +49,23 @@ def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
     return find(paths_of(paths), storage_options=storage_options)
 
 
-def live_sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
-    """Return the files that `paths` name; the live ones where that is the root of a Hudi or Paimon table.
-
-    Raises `UnsupportedError` where some of those prove nothing by themselves, for tasks see one file at a time.
-    """
+def live_sources_of(paths: Any, storage_options: StorageOptions) -> tuple[list[Source], Snapshot | None]:
+    """Return the files that `paths` name; the live ones and their snapshot where that is a Hudi or Paimon table."""
     listed = paths_of(paths)
     listed = listed if isinstance(listed, list) else [listed]
-    if len(listed) != 1:
-        return find(listed, storage_options=storage_options)
-    named = os.fspath(listed[0])
-    fs, inner = resolve(named, None, storage_options)
-    if table_kind(fs, inner.rstrip("/")) not in ("Hudi", "Paimon"):
-        return find(named, storage_options=storage_options)
-    sources, snapshot = live_sources(named, storage_options=storage_options)
-    kept = [file.not_excluded for file in snapshot.files if file.not_excluded] if snapshot else []
-    if kept:
-        raise UnsupportedError(f"{len(kept):,} files of {named} prove nothing: {kept[0]}; the local engine keeps them")
-    return sources
+    if len(listed) != 1 or merging_table(listed[0], storage_options) is None:
+        return find(listed, storage_options=storage_options, all_rows=True), None
+    return live_sources(listed, storage_options=storage_options)
+
+
+def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None:
+    """Return which format's table a directory is, if readers of that merge files or pass some over: Hudi, Paimon."""
+    named = os.fspath(path)
+    if named.endswith(".parquet") or any(char in named for char in "*?["):
+        return None
+    fs, inner = resolve(named, None, fsspec_options(storage_options))
+    kind = table_kind(fs, inner.rstrip("/"))
+    return kind if kind in ("Hudi", "Paimon") else None
 
 
 GONE = "the file was there when the call began, and is not any more"
@@ -104,18 +105,42 @@ def balanced(weights: Sequence[int], num_tasks: int) -> list[list[int]]:
 
 def shared_out(sources: Sequence[Source], num_tasks: int) -> list[list[str]]:
     """Return the sources' names in shares: local ones as absolute paths, for the executors' folders are others."""
-    names = [source.path if source.is_local else source.name for source in sources]
     shares = balanced([source.size + COST_OF_A_FILE for source in sources], num_tasks)
-    return [[names[index] for index in share] for share in shares]
+    return [[name_of(sources[index]) for index in share] for share in shares]
 
 
-def frame(spark: SparkSession, shares: Sequence[list[str]], work: Work, schema: pa.Schema) -> DataFrame:
+def name_of(source: Source) -> str:
+    """Return what tasks call a file."""
+    return source.path if source.is_local else source.name
+
+
+def frame(
+    spark: SparkSession,
+    shares: Sequence[list[str]],
+    work: Work,
+    schema: pa.Schema,
+    parts: Sequence[Snapshot] | None = None,
+) -> DataFrame:
     """Return the rows of each share's work, a task for each, run whenever the frame is."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    rows = spark.createDataFrame(list(enumerate(shares)), "task int, paths array<string>")
-    spread = rows.repartitionByRange(max(1, len(shares)), "task")  # a number given by the user is kept as it is
-    return spread.select("paths").mapInArrow(_Task(work, schema), from_arrow_schema(schema))
+    packed = [None if parts is None else pickle.dumps(parts[number]) for number in range(len(shares))]
+    rows = list(zip(range(len(shares)), shares, packed, strict=True))
+    tasks = spark.createDataFrame(rows, "task int, paths array<string>, part binary")
+    spread = tasks.repartitionByRange(max(1, len(shares)), "task")  # a number given by the user is kept as it is
+    return spread.select("paths", "part").mapInArrow(_Task(work, schema), from_arrow_schema(schema))
+
+
+def _parts(snapshot: Snapshot, sources: Sequence[Source], shares: Sequence[list[str]]) -> list[Snapshot]:
+    """Return what the snapshot says of the files of each share, in their order."""
+    files = dict(zip(map(name_of, sources), snapshot.files, strict=True))
+    return [replace(snapshot, files=tuple(files[name] for name in share), recorded=None) for share in shares]
+
+
+def only(part: Snapshot, paths: Sequence[str], kept: Iterable[str]) -> Snapshot:
+    """Return what a part of a snapshot, whose files have these paths, says of the kept ones, in their order."""
+    files = dict(zip(paths, part.files, strict=True))
+    return replace(part, files=tuple(files[path] for path in kept))
 
 
 def run(
@@ -125,12 +150,17 @@ def run(
     schema: pa.Schema,
     *,
     description: str,
+    snapshot: Snapshot | None = None,
     num_tasks: int | None = None,
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Return the rows of work on all sources, done when this returns; they stay on the executors until `unpersist`."""
+    """Return the rows of work on all sources, done when this returns; they stay on the executors until `unpersist`.
+
+    Where the sources are the files of a `snapshot`, each task's work is given its part of that, too.
+    """
     shares = shared_out(sources, num_tasks or TASKS_PER_CORE * cores(spark))
-    found = frame(spark, shares, work, schema).persist()
+    parts = None if snapshot is None else _parts(snapshot, sources, shares)
+    found = frame(spark, shares, work, schema, parts).persist()
     with job(spark, description, progress), readable_errors():
         interruptibly(spark, found.count)
     return found
@@ -181,7 +211,7 @@ class _Task:
 
         at_once = getattr(self._work, "rows_at_once", _ROWS_AT_ONCE)  # fewer, if they are large
         for batch in batches:
-            for paths in batch.column(0).to_pylist():
-                rows = iter(self._work(paths))
+            for paths, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                rows = iter(self._work(paths) if part is None else self._work(paths, pickle.loads(part)))
                 while some := list(islice(rows, at_once)):
                     yield pa.RecordBatch.from_pylist(some, schema=self._schema)

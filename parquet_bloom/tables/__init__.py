@@ -85,7 +85,7 @@ def live_sources(
         return snapshot.sources(storage_options), snapshot
     if as_of is not None:
         raise UnsupportedError("only the directory of one Delta, Iceberg, Hudi or Paimon table has versions")
-    return find(listed, filesystem=filesystem, storage_options=storage_options), None
+    return find(listed, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
 
 
 def directory_of(paths: Any, snapshot: Snapshot | None) -> Any:

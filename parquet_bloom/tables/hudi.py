@@ -32,6 +32,7 @@ LOGS = "log files of its file group may hold newer rows"
 LOG_ONLY = "it is a log file of a file group that has no base file"
 
 _NEWEST_VERSION = 9
+_META_COLUMNS = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 _WRITES = ("commit", "deltacommit", "replacecommit")
 _BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
 _LOG = re.compile(r"\.(?P<group>[^_]+)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
@@ -145,7 +146,9 @@ class OpenHudi:
             base = _newest(counted, written.base.get(group, {}))
             self._check_present(group, base, written.base.get(group, {}))
             live += self._live(base, _newer(files.logs, base, completed, last, is_new))
-        return Snapshot(self.kind, self._root, int(last), tuple(live))
+        is_virtual = settings.get("hoodie.populate.meta.fields", "true").strip().lower() == "false"
+        hidden = frozenset(f"_hoodie_{name}" for name in _META_COLUMNS if is_virtual)
+        return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=hidden)
 
     def _require_empty(self) -> None:
         """Raise if a table without a completed write has files all the same: what they are is not understood then."""
@@ -158,11 +161,13 @@ class OpenHudi:
         folder = Folder(f"{self._root.rstrip('/')}/.hoodie", storage_options=self._options)
         try:
             (data,) = contents([folder.source("hoodie.properties")])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise FileNotFoundError(f"{self._root} is no Hudi table: it has no .hoodie/hoodie.properties") from None
         settings = _properties(data.decode("latin-1"))
+        if not settings.get("hoodie.table.name"):
+            raise CorruptFileError(".hoodie/hoodie.properties does not name the table: it is damaged", path=self._root)
         version = settings.get("hoodie.table.version", "1")
-        if not version.isdecimal() or int(version) > _NEWEST_VERSION:
+        if not re.fullmatch("[0-9]{1,9}", version) or int(version) > _NEWEST_VERSION:
             raise UnsupportedError(f"{self._root} is a Hudi table of version {version}, which is not known here")
         return settings
 
@@ -309,8 +314,11 @@ def _commit(data: bytes) -> dict[str, Any]:
         raise UnsupportedError(
             "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
         ) from None
-    records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
-    (record,) = records
+    try:
+        records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
+        (record,) = records
+    except Exception as error:  # fastavro has no error of its own for what it cannot read
+        raise ValueError(repr(error)) from error
     return dict(record)
 
 

@@ -82,6 +82,7 @@ class Snapshot:
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
     columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
     table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
+    `hidden` are top-level columns whose values in the files are not what they are asked for; the table has none such.
     """
 
     kind: str
@@ -92,6 +93,7 @@ class Snapshot:
     field_ids: dict[str, int] = field(default_factory=dict)
     mapped_names: dict[str, int] | None = None
     recorded: Recorded | None = field(default=None, repr=False, compare=False)
+    hidden: frozenset[str] = frozenset()
 
     @property
     def num_rows(self) -> int | None:
@@ -129,7 +131,7 @@ class Snapshot:
     def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
         if not self.renames:
-            return columns.leaves
+            return self._shown(columns) if self.hidden else columns.leaves
         mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
         key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
         if key not in columns.memo:
@@ -139,8 +141,22 @@ class Snapshot:
         found: tuple[LeafColumn, ...] = columns.memo[key]
         return found
 
+    def _shown(self, columns: Columns) -> tuple[LeafColumn, ...]:
+        key = "shown", *sorted(self.hidden)
+        if key not in columns.memo:
+            columns.memo[key] = interned(
+                tuple(
+                    replace(leaf, path=("", *leaf.path)) if leaf.path[0] in self.hidden else leaf
+                    for leaf in columns.leaves
+                )
+            )
+        found: tuple[LeafColumn, ...] = columns.memo[key]
+        return found
+
     def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...]:
         """Return the path, in the file that has these, of a column that the table calls `path`."""
+        if path[0] in self.hidden:
+            return (f"{path[0]} (whose values this table leaves out)", *path[1:])
         for end in range(len(path), 0, -1):
             if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
                 return (*parse_path(physical), *path[end:])

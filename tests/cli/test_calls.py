@@ -140,9 +140,9 @@ def spark_calls(monkeypatch, tmp_path):
         ("add a -c x --table", "add_to_table('a', ['x'])"),
         ("index hudi a b", "add_hudi_filter(['a', 'b'])"),
         (
-            "index hudi a --key-column k --type SIMPLE --num-entries 9 --fpp 0.1 --replace -o out -n --force",
+            "index hudi a --key-column k --type SIMPLE --num-entries 9 --fpp 0.1 --replace -o out -n --force --jobs 2",
             "add_hudi_filter(['a'], 'k', type='SIMPLE', num_entries=9, fpp=0.1, replace=True, output='out', "
-            "dry_run=True, force=True)",
+            "dry_run=True, force=True, jobs=2)",
         ),
         (
             "index paimon a -c x -c y --items 9 --fpp 0.5 --type x=TINYINT -o out",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,21 +12,25 @@ from typing import Any
 import fsspec
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from parquet_bloom import (
+    ColumnNotFoundError,
     CorruptFileError,
     UnsupportedError,
     add_to_table,
     index_create,
     index_drop,
     index_refresh,
+    inspect,
     lookup,
     prune,
 )
+from parquet_bloom.cli import main
 from parquet_bloom.footer import read_footer
 from parquet_bloom.indexes import hudi as indexes
 from parquet_bloom.indexes.hudi import filter_of
-from parquet_bloom.storage import find, run
+from parquet_bloom.storage import find, find_flat, run
 from parquet_bloom.tables import Snapshot, live_sources, open_table, snapshot_of
 from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked, _properties
 
@@ -299,6 +305,9 @@ def test_base_files_of_other_kinds_are_never_excluded(unpacked: Unpack) -> None:
     ("line", "says"),
     [
         ("hoodie.table.version=10", "version 10, which is not known"),
+        (f"hoodie.table.version={'9' * 5000}", "which is not known"),
+        ("hoodie.table.version=", "which is not known"),
+        ("hoodie.timeline.layout.version=x", "layout x"),
         ("hoodie.table.version=six", "version six"),
         ("hoodie.timeline.layout.version=3", "layout 3"),
     ],
@@ -320,10 +329,114 @@ def test_a_damaged_timeline_is_an_error(unpacked: Unpack, damage: bytes) -> None
         snapshot(table.root)
 
 
-def test_no_properties_no_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*COW, "v8_mor"])
+def test_a_timeline_that_is_cut_or_changed_is_an_error_or_keeps_every_live_file(unpacked: Unpack, name: str) -> None:
+    table, dice = unpacked(name), random.Random(1)
+    live = {file.recorded for file in snapshot(table.root).files}
+    folder = table.root / ".hoodie" / ("timeline" if name.startswith("v8") else "")
+    path = max(folder.glob("*commit"))
+    data = path.read_bytes()
+    changed = [data[: dice.randrange(len(data))] for _ in range(30)] + [b""]
+    for _ in range(30):
+        at = dice.randrange(len(data))
+        changed.append(data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :])
+    # A field's name in Avro's own schema of the file, of which its reader has errors of their own.
+    changed += [data.replace(b'"name"', b'"nome"', 1)] if name.startswith("v8") else []
+    errors = 0
+    for each in changed:
+        path.write_bytes(each)
+        try:
+            assert live <= {file.recorded for file in snapshot(table.root).files}
+        except (CorruptFileError, UnsupportedError):
+            errors += 1
+    assert errors > 30
+
+
+def test_properties_without_a_table_are_an_error(unpacked: Unpack, tmp_path: Path) -> None:
     (tmp_path / ".hoodie").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"no \.hoodie/hoodie\.properties"):
-        snapshot_of(tmp_path)
+    properties = tmp_path / ".hoodie" / "hoodie.properties"
+    for spoil in (lambda: None, properties.mkdir):
+        spoil()
+        with pytest.raises(FileNotFoundError, match=r"no \.hoodie/hoodie\.properties"):
+            snapshot_of(tmp_path)
+    table = unpacked("v6_mor")
+    properties = table.root / ".hoodie" / "hoodie.properties"
+    for data in (b"", bytes(range(256)), properties.read_bytes()[:60]):
+        properties.write_bytes(data)
+        with pytest.raises(CorruptFileError, match="does not name the table"):
+            prune(table.root, "v = 1")
+    shutil.rmtree(table.root / ".hoodie")
+    (table.root / ".hoodie").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="is no Hudi table"):
+        prune(table.root, "v = 1")
+
+
+def test_columns_that_a_table_leaves_empty_are_not_asked(unpacked: Unpack) -> None:
+    """Without meta fields every record key is NULL in the files, which would prove all keys to be absent."""
+    table = unpacked("v6_virtual")
+    key = table.steps[-1]["rows"][0][0]
+    with pytest.raises(ColumnNotFoundError, match=r"_hoodie_record_key \(whose values this table leaves out\)"):
+        lookup(table.root, indexes.RECORD_KEY, [key])
+    for where in (f"{indexes.RECORD_KEY} = '{key}'", "_hoodie_file_name = 'x'"):
+        with pytest.raises(ColumnNotFoundError):
+            prune(table.root, where)
+    hits = lookup(table.root, "id", [key]).to_arrow().to_pylist()
+    with_key = {file.path for file in snapshot(table.root).files if key in pq.read_table(file.path)["id"].to_pylist()}
+    assert with_key
+    assert with_key <= {row["path"] for row in hits}
+    assert prune(table.root, f"id = '{key}'").files
+
+
+def test_a_table_that_may_not_be_read_is_an_error(unpacked: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = unpacked("v8_cow")
+
+    def denied(path: Any, *rest: Any, **options: Any) -> Any:
+        if "/.hoodie/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *rest, **options)
+
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", denied)
+    result = CliRunner().invoke(main, ["prune", str(table.root), "--where", "v = 1"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert "Permission denied" in result.stderr
+
+
+def test_folders_with_log_files_are_refused_where_the_table_is_not_named(unpacked: Unpack) -> None:
+    tables = [unpacked(name).root for name in ("v6_mor", "v8_mor", "v8_cow")]
+    store = fsspec.filesystem("memory")
+    says = "has log files of a Hudi table, whose rows are in no Parquet file"
+    try:
+        store.put(str(tables[0]), "/lake/mor", recursive=True)
+        refused: list[tuple[Any, dict[str, Any]]] = [
+            *((tables[0] / "p0", {}), (f"{tables[0]}/p*", {}), (tables[:2], {}), ([tables[2], tables[1] / "p1"], {})),
+            *((tables[0], {"filesystem": fsspec.filesystem("file")}), ("/lake/mor", {"filesystem": store})),
+            *(("memory://lake/mor/p0", {}), (["memory://lake/mor/p0", "memory://lake/mor/p1"], {})),
+        ]
+        for paths, options in refused:
+            with pytest.raises(UnsupportedError, match=says):
+                prune(paths, "v = 1", **options)
+            with pytest.raises(UnsupportedError, match=says):
+                lookup(paths, indexes.RECORD_KEY, ["key-1"], **options)
+            with pytest.raises(UnsupportedError, match=says):
+                find_flat([f"{tables[0]}/p0"] if options else ["memory://lake/mor/p0"])
+    finally:
+        store.rm("/lake", recursive=True)
+    assert prune(tables[2] / "p0", "v = 1").all_files
+    assert prune([file.path for file in snapshot(tables[0]).files], "v = 1").all_files
+    assert inspect(tables[0]).files
+
+
+def test_what_is_archived_in_the_new_layout_counts(unpacked: Unpack) -> None:
+    table = unpacked("v8_cow")
+    timeline = table.root / ".hoodie" / "timeline"
+    (timeline / "history").mkdir(exist_ok=True)
+    for step in table.steps[:3]:
+        for path in timeline.glob(f"{step['instant']}*"):
+            path.rename(timeline / "history" / path.name)
+    assert names(snapshot(table.root, table.steps[3]["instant"])) == table.steps[3]["files"]
+    assert names(snapshot(table.root)) == table.steps[-1]["files"]
 
 
 def test_a_table_without_a_commit_has_no_files(unpacked: Unpack) -> None:

@@ -21,6 +21,7 @@ from parquet_bloom import (
     add_hudi_filter,
     drop,
     inspect,
+    lookup,
 )
 from parquet_bloom.footer import Footer, read_footer
 from parquet_bloom.format.splice import splice_key_values
@@ -125,6 +126,37 @@ def test_copies_are_written_elsewhere(tmp_path: Path) -> None:
         add_hudi_filter(tmp_path / "in", output=tmp_path / "out", strict=True, **SETTINGS)
 
 
+def test_several_files_at_once_are_written_the_same(tmp_path: Path) -> None:
+    for number in range(6):
+        written(tmp_path / f"{number}.parquet", [f"{number}-{key}" for key in KEYS])
+    told: list[tuple[int, int]] = []
+    for jobs in (1, 3):
+        done = add_hudi_filter(
+            tmp_path / "[0-5].parquet",
+            output=tmp_path / str(jobs),
+            jobs=jobs,
+            progress=lambda *counts: told.append(counts),
+            **SETTINGS,
+        )
+        assert [row.status for row in done.rows] == ["written"] * 6
+    for number in range(6):
+        one, other = (tmp_path / str(jobs) / f"{number}.parquet" for jobs in (1, 3))
+        assert one.read_bytes() == other.read_bytes()
+        assert opened(one).key_values[hudi.MIN_KEY] == f"{number}-key-0"
+    assert told == [(count, 6) for count in range(1, 7)] * 2
+
+
+def test_every_file_is_checked_before_the_first_is_written(tmp_path: Path) -> None:
+    old = written(tmp_path / "a.parquet")
+    written(tmp_path / "b.parquet", name="other")
+    with pytest.raises(ColumnNotFoundError, match=hudi.RECORD_KEY):
+        add_hudi_filter(tmp_path, strict=True, **SETTINGS)
+    assert (tmp_path / "a.parquet").read_bytes() == old
+    assert [row.status for row in add_hudi_filter(tmp_path, **SETTINGS).rows] == ["written", "refused"]
+    with pytest.raises(ColumnNotFoundError):
+        add_hudi_filter(tmp_path, "nothing", **SETTINGS)
+
+
 @pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_simple"])
 def test_what_hudi_wrote_is_written_the_same(unpacked: Unpack, tmp_path: Path, name: str) -> None:
     table = unpacked(name)
@@ -157,6 +189,16 @@ def test_files_of_no_rows_have_no_range(tmp_path: Path) -> None:
     found = filter_of(opened(path))
     assert found is not None
     assert found.might_contain(["a"]) == b"\0"
+
+
+def test_keys_of_several_fields_are_asked_for_as_hudi_spells_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    keys = [f"id:{number},name:Zo\u00eb {number % 7}" for number in range(300)]
+    written(path, keys)
+    add_hudi_filter(path, **SETTINGS)
+    found = lookup(path, hudi.RECORD_KEY, [*keys, "id:1,name:Zo", "1", "id:1"]).to_arrow().to_pylist()
+    assert {row["key"] for row in found if row["path"]} == set(keys)
+    assert {row["key"] for row in found if not row["path"]} == {"id:1,name:Zo", "1", "id:1"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import uuid
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
 from parquet_bloom.cache import Cache
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError, UnsupportedError
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.spark import lookup, semi_join
 from parquet_bloom.spark.tasks import live_sources_of, to_arrow
 
@@ -295,18 +294,3 @@ def test_filters_that_tell_too_little_are_not_asked_for_ever(tmp_path: Path) -> 
         pq.write_table(pa.table({"id": range(number, 10_000, 50)}), tmp_path / f"{number}.parquet", **options)
     assert agrees(tmp_path, "id", frame(pa.array(range(3, 10_000, 50)), "id"))[0] == 200
     assert agrees(tmp_path, "id", frame(pa.array(range(49, 10_000, 50)), "id"))[0] == 0
-
-
-@pytest.mark.parametrize("name", ["v8_cow", "v6_mor"])
-def test_a_hudi_table_is_looked_up_by_its_own_filters(name: str, tmp_path: Path) -> None:
-    with zipfile.ZipFile(FIXTURES / "hudi" / f"{name}.zip") as packed:
-        packed.extractall(tmp_path)
-    keys = ["key-302", "key-1", "nowhere"]
-    if name == "v6_mor":
-        with pytest.raises(UnsupportedError, match="log files of its file group may hold newer rows"):
-            lookup(spark(), tmp_path, "_hoodie_record_key", keys)
-        return
-    here = parquet_bloom.lookup(tmp_path, "_hoodie_record_key", keys).to_arrow().to_pylist()
-    there = lookup(spark(), str(tmp_path), "_hoodie_record_key", keys).collect()
-    assert {(row.key, row.path) for row in there} == {(row["key"], row["path"]) for row in here}
-    assert any(row.path for row in there)

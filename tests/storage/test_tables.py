@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from files import only_error, snapshot, statuses, write
 
-from parquet_bloom import add, drop
+from parquet_bloom import add, drop, lookup, prune
 from parquet_bloom.storage import table_around
 
 LAYOUTS = {
@@ -109,6 +109,22 @@ def test_links_into_a_table_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "y.parquet")
     assert "Delta table" in only_error(add(tmp_path / "y.parquet", "id", output=tmp_path / "folder/y.parquet"))
     assert snapshot(tmp_path / "t") == before
+
+
+def test_a_folder_that_cannot_be_listed_now_is_not_taken_for_no_table(
+    memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.pipe_file("/tables/t/.hoodie/hoodie.properties", b"hoodie.table.name=t")
+    memory.pipe_file("/tables/t/x.parquet", write(tmp_path / "x.parquet"))
+
+    def busy(path: str, **options: Any) -> Any:
+        raise OSError(16, "Please reduce your request rate")
+
+    monkeypatch.setattr(memory, "ls", busy)
+    assert "reduce your request rate" in only_error(add("memory://tables/t/x.parquet", "id"))
+    for verb in (prune, lambda path, _: lookup(path, "id", [1])):
+        with pytest.raises(OSError, match="reduce your request rate"):
+            verb("memory://tables/t", "id = 1")
 
 
 def test_a_table_in_memory_is_refused(memory: Any, tmp_path: Path) -> None:

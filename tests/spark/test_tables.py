@@ -1,0 +1,145 @@
+"""`spark.lookup` and `spark.prune` say of Hudi and Paimon tables what the local verbs say; `read` refuses them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engines import needs_java, spark
+from files import FIXTURES
+
+import parquet_bloom
+from parquet_bloom import spark as bloom
+from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
+from parquet_bloom.pruning import FileVerdict
+from parquet_bloom.results import from_row
+from parquet_bloom.spark import tasks
+from parquet_bloom.spark.tasks import to_arrow
+from parquet_bloom.tables import snapshot_of
+from parquet_bloom.tables.hudi import LOGS
+
+pytestmark = [needs_java, pytest.mark.spark]
+
+KEY = "_hoodie_record_key"
+HUDI = ["hudi/v8_cow", "hudi/v6_mor", "hudi/v8_mor"]
+PAIMON = ["paimon/append", "paimon/evolved", "paimon/pk", "paimon_rust/embedded"]
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
+        packed.extractall(folder)
+    return folder if name.startswith("hudi/") else folder / "table"
+
+
+def values_of(path: str, column: str) -> set[Any]:
+    try:
+        return set(pq.ParquetFile(path).read([column])[column].to_pylist()) - {None}
+    except pa.ArrowInvalid:  # no Parquet
+        return set()
+
+
+def candidates(rows: Any) -> set[tuple[Any, ...]]:
+    return {(row["key"], row["path"], row["row_group"], row["reason"]) for row in rows.to_pylist()}
+
+
+def verdicts(frame: Any) -> dict[str, FileVerdict]:
+    return {row.path: from_row(FileVerdict, row.asDict(recursive=True)) for row in frame.collect()}
+
+
+@pytest.mark.parametrize("name", [*HUDI, *PAIMON])
+def test_both_engines_say_the_same_and_leave_no_row_out(name: str, tmp_path: Path) -> None:
+    table = unpacked(name, tmp_path)
+    column = KEY if name in HUDI else "id"
+    files = snapshot_of(table).files
+    held = {file.path: values_of(file.path, column) for file in files}
+    keys = sorted(set().union(*held.values()))
+    strange = [f"{key}?" if isinstance(key, str) else key + 500_000 for key in keys[:20]]
+    asked = pa.array(keys + strange)
+    found = candidates(to_arrow(bloom.lookup(spark(), table, column, asked)))
+    assert found == candidates(parquet_bloom.lookup(table, column, asked).to_arrow())
+    places = {(key, path) for key, path, _, _ in found}
+    assert {(key, path) for path, values in held.items() for key in values} <= places
+    kept = {file.path: file.not_excluded for file in files if file.not_excluded}
+    assert {(key, path, reason) for key, path, group, reason in found if group is None and path} == {
+        (key, path, reason) for path, reason in kept.items() for key in keys + strange
+    }
+    if name in HUDI:  # what Hudi itself reads, of log files, too
+        (*_, step) = json.loads((FIXTURES / f"{name}.json").read_text("utf-8"))
+        groups = {(key, path.rpartition("/")[2].lstrip(".").partition("_")[0]) for key, path in places if path}
+        assert {(row[0], row[1].partition("_")[0]) for row in step["rows"]} <= groups
+        assert set(kept.values()) == (set() if name.endswith("cow") else {LOGS})
+    where = f"{column} IN ({keys[len(keys) // 2]!r}, {strange[0]!r})"
+    judged = verdicts(bloom.prune(spark(), table, where))
+    local = parquet_bloom.prune(table, where, timezone="UTC", case_sensitive=False)
+    assert judged == {file.path: file for file in local.all_files}
+    assert {path: judged[path].kept_whole for path in kept} == kept
+    with_key = {path for path, values in held.items() if keys[len(keys) // 2] in values}
+    assert with_key <= {path for path, file in judged.items() if file.is_kept}
+    reasons = [group.reason for file in judged.values() for group in file.row_groups]
+    assert any("Hudi" in reason for reason in reasons) == (name in HUDI)
+    assert any("Paimon" in reason for reason in reasons) == (name in ("paimon/append", "paimon_rust/embedded"))
+
+
+@pytest.mark.parametrize("name", ["hudi/v8_compacted", "paimon/append"])
+def test_rows_are_not_read_as_parquet(name: str, tmp_path: Path) -> None:
+    table = unpacked(name, tmp_path)
+    column, kind = (KEY, "Hudi") if name.startswith("hudi/") else ("id", "Paimon")
+    for path in (table, [f"{table}/"], f"file:{table}"):
+        with pytest.raises(UnsupportedError, match=f"is a {kind} table, whose rows are not those of its Parquet files"):
+            bloom.read(spark(), path, f"{column} IS NOT NULL")
+    with pytest.raises(UnsupportedError, match=f"is a {kind} table"):
+        bloom.semi_join(spark(), table, column, [1])
+    path = next(file.path for file in snapshot_of(table).files if file.path.endswith(".parquet"))
+    assert bloom.read(spark(), path, f"{column} IS NOT NULL").count() == pq.read_metadata(path).num_rows
+
+
+def test_a_part_of_a_table_with_log_files_is_refused(tmp_path: Path) -> None:
+    table = unpacked("hudi/v8_mor", tmp_path)
+    where, says = f"{KEY} = 'key-1'", "has log files of a Hudi table"
+    for verb in (bloom.read, bloom.prune):
+        with pytest.raises(UnsupportedError, match=says):
+            verb(spark(), table / "p0", where)
+    with pytest.raises(UnsupportedError, match=says):
+        bloom.lookup(spark(), [table, table / "p0"], KEY, ["key-1"])
+
+
+def test_files_that_go_meanwhile_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = unpacked("paimon/append", tmp_path / "there")
+    gone, *others = (file.path for file in snapshot_of(table).files)
+    expected = parquet_bloom.prune(table, "id = 500000", timezone="UTC").all_files
+    listed = tasks.shared_out
+
+    def then_removed(*arguments: Any) -> Any:
+        shares = listed(*arguments)
+        shutil.move(gone, tmp_path / "elsewhere")
+        return shares
+
+    monkeypatch.setattr(tasks, "shared_out", then_removed)
+    judged = verdicts(bloom.prune(spark(), table, "id = 500000"))
+    assert judged.pop(gone).kept_whole == tasks.GONE
+    assert judged == {file.path: file for file in expected if file.path in others}
+    shutil.move(tmp_path / "elsewhere", gone)
+    found = bloom.lookup(spark(), table, "id", [500_000], num_tasks=1).collect()
+    assert [(row.path, row.row_group) for row in found] == [(gone, None)]
+
+
+def test_a_table_without_rows_and_conditions_of_other_forms(tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
+    table = unpacked("hudi/v8_mor", tmp_path)
+    local = parquet_bloom.prune(table, f"{KEY} = 'key-1'").all_files
+    assert verdicts(bloom.prune(spark(), table, F.col(KEY) == "key-1")) == {file.path: file for file in local}
+    options = {"AWS_REGION": "nowhere"}  # what other libraries are told is not said to fsspec
+    assert bloom.lookup(spark(), table, KEY, ["key-1"], storage_options=options).count()
+    with pytest.raises(ColumnNotFoundError):
+        bloom.prune(spark(), unpacked("hudi/v8_cow", tmp_path / "cow"), "nothing = 1")
+    for path in [*table.glob("p*"), table / ".hoodie" / "timeline", tmp_path / "cow"]:
+        shutil.rmtree(path)
+    assert verdicts(bloom.prune(spark(), table, f"{KEY} = 'key-1'")) == {}
+    assert [(row.key, row.path) for row in bloom.lookup(spark(), table, KEY, ["a"]).collect()] == [("a", None)]
