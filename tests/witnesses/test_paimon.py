@@ -1,7 +1,8 @@
 """Paimon's own classes say the same, of thousands of random values, filters and containers.
 
-`PARQUET_BLOOM_WITNESSES` names a folder of jars: Paimon's, such as the bridge that pypaimon 0.2.0 ships, and Hadoop's
-client with slf4j, which PySpark ships. Without it, or without Java, the tests are skipped.
+`PARQUET_BLOOM_WITNESSES` names a folder of jars: Hadoop's client with slf4j, which PySpark ships, and below it a folder
+for each of `RELEASES`: the oldest is in the bridge that pypaimon 0.2.0 ships, the newest is `paimon-bundle`. Without
+them, or without Java, the tests are skipped. All of the releases write version 1 of the container, in the same order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from parquet_bloom.indexes.paimon import (
     size_for,
     write_container,
 )
-from parquet_bloom.indexes.paimon_files import paimon_index
+from parquet_bloom.paimon_indexes import attach_paimon_index
 from parquet_bloom.storage import find, run
 from parquet_bloom.tables import LiveFile
 from parquet_bloom.tables.paimon import OpenPaimon
@@ -39,16 +40,21 @@ pytestmark = pytest.mark.skipif(
     not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_WITNESSES names no folder of jars, or there is no Java"
 )
 
+RELEASES = ("paimon-0.9", "paimon-1.4")
+
 Ask = Callable[[list[tuple[object, ...]]], list[str]]
 
 
-@pytest.fixture(scope="module")
-def ask() -> Ask:
+@pytest.fixture(scope="module", params=RELEASES)
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Returns what asks the classes of a release."""
+    if not any(Path(JARS or "", request.param).glob("*.jar")):
+        pytest.skip(f"{JARS} has no jars of {request.param}")
     source = Path(__file__).with_name("PaimonWitness.java")
 
     def asked(questions: list[tuple[object, ...]]) -> list[str]:
         text = "".join("\t".join(map(str, question)) + "\n" for question in questions)
-        command = ["java", "-cp", f"{JARS}/*", str(source)]
+        command = ["java", "-cp", f"{JARS}/*:{JARS}/{request.param}/*", str(source)]
         answers = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.splitlines()
         assert len(answers) == len(questions)
         return answers
@@ -208,11 +214,9 @@ def spelled_name(name: str) -> str:
 def test_attached_indexes_are_used_and_no_data_expires(ask: Ask, tmp_path: Path) -> None:
     root = tmp_path / "table"
     assert ask([("make", root)]) == ["made"]
-    table = OpenPaimon(root)
-    files = {file.path: file for file in table.snapshot.files}
+    files = {file.path: file for file in OpenPaimon(root).snapshot.files}
     assert len(files) == 2
-    indexes = {file.recorded: paimon_index(file.path, ["id", "name"], items=100) for file in files.values()}
-    assert table.attach(indexes).version == 3
+    assert attach_paimon_index(root, ["id", "name"], items=100).version == 3
     everything = [("find", root, number) for number in range(-1, 5)]
     wanted = ["", "0", "1", "2", "3", "4"]
     assert ask(everything) == wanted
