@@ -45,6 +45,7 @@ ORDER = [
     "writer",
     "hudi_filters",
     "commits",
+    "paimon_indexes",
     "verification",
     "demonstration",
     "indexing",

@@ -22,20 +22,24 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple, Self
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.footer import Plan
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
-_REFUSAL = "Paimon tables are read here and not committed to; Paimon's own procedure rewrite_file_index adds indexes"
+_REFUSAL = (
+    "files of Paimon tables are not swapped here; attach_paimon_index adds indexes, "
+    "as does Paimon's own procedure rewrite_file_index"
+)
 _INDEX = ".index"
 
 
 class OpenPaimon:
-    """A Paimon table; see `snapshots.OpenTable`. Nothing is committed to it."""
+    """A Paimon table; see `snapshots.OpenTable`. Only indexes are committed to it."""
 
     kind = "Paimon"
 
@@ -46,6 +50,7 @@ class OpenPaimon:
         self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
         self._folders: dict[str, Folder] = {}
         self._schemas: dict[int, _Schema] = {}
+        self._origins: dict[str, _Origin] = {}
         self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
 
     def refresh(self) -> Snapshot:
@@ -72,27 +77,48 @@ class OpenPaimon:
     def verify(self) -> None:
         """Return: there are no swaps that another writer could have committed over."""
 
+    # ---- indexes -----------------------------------------------------------------------------
+
+    def require_indexable(self) -> None:
+        """Raise `UnsupportedError` unless this is an append table in a local directory, where indexes are attached."""
+        schema = self._now
+        if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
+            raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
+
+    def type_of(self, column: str) -> Any:
+        """Return a column's type as the schema writes it: a text, unless it is nested. Raises `ColumnNotFoundError`."""
+        types = dict(self._now.fields.values())
+        if column not in types:
+            raise ColumnNotFoundError(column, types, where=self._root)
+        return types[column]
+
+    def keeps_indexes_of(self, column: str) -> bool:
+        """Return whether the table's options have Paimon index a column, also in the files that it writes."""
+        return column in self._now.indexed
+
+    def has_index(self, file: LiveFile) -> bool:
+        """Return whether the table has an index of a live file, whether or not readers are to use it."""
+        return self._origins[file.recorded].has_index
+
+    def own_column(self, file: LiveFile, column: str) -> tuple[str, Any] | None:
+        """Return a column's name and type in the schema that a live file was written with; None: it had none of it."""
+        own = self._schema(self._origins[file.recorded].schema)
+        numbers = [number for number, (name, _) in self._now.fields.items() if name == column]
+        return own.fields.get(numbers[0]) if numbers else None
+
     def attach(self, indexes: Mapping[str, bytes]) -> Snapshot:
         """Give data files their indexes, `LiveFile.recorded` -> container, in one snapshot, and return it.
 
-        Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the
-        next compaction drops the indexes. For append tables in local directories, at their newest snapshot. In a
-        catalog that commits otherwise than by files, such as REST or Hive with locks, use Paimon's own procedure.
-
-        Raises `UnsupportedError` for other tables, and for a file that has an index; `ConcurrentChangeError` if the
-        table has another snapshot by now or lacks a file. After all of them nothing was committed.
+        As `Attaching` does, at the snapshot that is loaded. Raises what it raises.
         """
-        at = self._newest()
-        if at is None or at["id"] != self.snapshot.version:
-            raise ConcurrentChangeError(f"{self._root} has another snapshot by now; nothing was committed")
-        schema = self._schema(at["schemaId"])
-        if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
-            raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
         live = {file.recorded: file for file in self.snapshot.files}
-        if missing := indexes.keys() - live.keys():
-            raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
-        attached = _Attached(self, at, {live[recorded].path: data for recorded, data in indexes.items()})
-        attached.commit()
+        with Attaching(self) as attaching:
+            attaching.require_newest()
+            if missing := indexes.keys() - live.keys():
+                raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
+            for recorded, data in indexes.items():
+                attaching.write(live[recorded], data)
+            attaching.commit()
         return self.refresh()
 
     # ---- files of metadata -----------------------------------------------------------------
@@ -151,12 +177,13 @@ class OpenPaimon:
         raise ValueError(f"{self._root} has no snapshot {as_of}")
 
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
+        schemas = self._ids("schema", "schema-") if is_newest else []
         if at is None:
+            self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
             return Snapshot(self.kind, self._root, None, ())
         try:
             # Readers take the table's schema for its newest snapshot, and for another one the snapshot's own.
-            schemas = self._ids("schema", "schema-")
-            schema = self._schema(schemas[-1] if is_newest and schemas else at["schemaId"])
+            schema = self._now = self._schema(schemas[-1] if schemas else at["schemaId"])
             names = [at["baseManifestList"], at["deltaManifestList"]]
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
@@ -194,16 +221,20 @@ class OpenPaimon:
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
                 reason = "its rows have not come to their buckets yet"
-            name = file["_FILE_NAME"]
+            name, recorded = file["_FILE_NAME"], self._recorded(file, path)
+            self._origins[recorded] = _Origin(file["_SCHEMA_ID"], _has_index(file))
             yield LiveFile(
                 path,
-                file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/"),
+                recorded,
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
                 has_deletes=merged is not None or with_deletes is None or name in with_deletes,
                 not_excluded=reason,
                 file_index=_file_index(file, own, folder) if schema.uses_indexes else None,
             )
+
+    def _recorded(self, file: dict[str, Any], path: str) -> str:
+        return file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/")
 
     def _place(self, schema: _Schema, entry: dict[str, Any]) -> tuple[str, str]:
         """Return a file's path and that of its folder."""
@@ -220,53 +251,125 @@ class OpenPaimon:
 _POSTPONED = -2
 
 
-class _Attached:
-    """A commit of indexes.
+class _Origin(NamedTuple):
+    """What a live file was written with."""
+
+    schema: int
+    has_index: bool
+
+
+class Attaching:
+    """Indexes on their way into a table: written beside their data files, and then attached in one snapshot.
+
+    Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the
+    next compaction drops the indexes. For append tables in local directories, at their newest snapshot. In a catalog
+    that commits otherwise than by files, such as REST or Hive with locks, use Paimon's own procedure.
+
+    At the end of its `with` block all that was written and not committed is removed; if it cannot be told whether a
+    commit reached the table, everything stays, and a note on the error names it.
 
     Each manifest with such files gets a new one: of each file first the old entry, deleted, and then the changed one,
     added. Whoever expires snapshots takes a deleted file for one to remove unless it is added afterwards; the other way
     round the data would be lost. A new manifest has the statistics of the old one, which cover all that is in it.
     """
 
-    def __init__(self, table: OpenPaimon, at: dict[str, Any], indexes: dict[str, bytes]) -> None:
-        self._table, self._at, self._indexes = table, at, indexes
+    def __init__(self, table: OpenPaimon) -> None:
+        table.require_indexable()
+        self._table = table
+        self._indexes: dict[str, tuple[Folder, str]] = {}
         self._written: list[tuple[Folder, str]] = []
         self._id = uuid.uuid4()
+        self._must_stay = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        ours = [*self._indexes.values(), *self._written]
+        left = ours if self._must_stay else _remove(ours)
+        if error is not None and left:
+            names = " ".join(f"{folder.path}/{name}" for folder, name in left)
+            error.add_note(f"If the commit did not reach the table, no snapshot holds these files: {names}")
+
+    def require_newest(self) -> dict[str, Any]:
+        """Return the table's newest snapshot. Raises `ConcurrentChangeError` if it is not the one that is loaded."""
+        at = self._table._newest()
+        if at is None or at["id"] != self._table.snapshot.version:
+            raise ConcurrentChangeError(f"{self._table._root} has another snapshot by now; nothing was committed")
+        return at
+
+    def write(self, file: LiveFile, data: bytes) -> str:
+        """Write the index of a live file beside it, under a name that nothing has, and return its path.
+
+        Raises `UnsupportedError` for a file that has an index, or does not lie on this machine.
+        """
+        if self._table.has_index(file):
+            raise UnsupportedError(f"{file.path} has an index; nothing was committed")
+        path, _, name = file.path.rpartition("/")
+        folder = Folder(path)
+        if not is_local(folder.fs):
+            raise UnsupportedError(f"{file.path} lies outside of this machine's file systems")
+        for number in count():
+            taken = f"{name}{f'-{number}' if number else ''}{_INDEX}"
+            # In this order: what is there is never taken for ours, and what is ours never forgotten.
+            if not _is_there(folder, taken):
+                self._indexes[file.recorded] = folder, taken
+                try:
+                    folder.create(taken, data)
+                except FileExistsError:
+                    del self._indexes[file.recorded]
+                else:
+                    return f"{path}/{taken}"
+        raise AssertionError("count() has no end")
+
+    def withdraw(self, recorded: str) -> None:
+        """Remove the index of a file again."""
+        _remove([self._indexes[recorded]])
+        del self._indexes[recorded]
 
     def commit(self) -> None:
+        """Attach all indexes in one snapshot, the next one after the table's.
+
+        Raises `ConcurrentChangeError` if the table has another snapshot by now, and what is understood of it no longer
+        fits: then nothing was committed, and it may be tried again once the table was refreshed.
+        """
         try:
             self._commit()
         except BaseException:
-            if not self._may_have_landed():
-                for folder, name in self._written:
-                    folder.remove([name])
+            self._must_stay = self._may_have_landed()
+            if not self._must_stay:
+                _remove(self._written)
+                self._written, self._id = [], uuid.uuid4()
             raise
+        self._must_stay = True
 
     def _may_have_landed(self) -> bool:
         """Return whether the snapshot may be there, although its writing failed."""
         try:
-            name = f"snapshot-{self._at['id'] + 1}"
+            name = f"snapshot-{(self._table.snapshot.version or 0) + 1}"
             there = name in self._table._folder("snapshot").names()
             return there and str(self._id) in self._table._json("snapshot", name)["deltaManifestList"]
         except Exception:  # whatever it is, what may be a part of the table stays
             return True
 
     def _commit(self) -> None:
-        table, at = self._table, self._at
+        table, at = self._table, self.require_newest()
+        table.require_indexable()
         schema, listed = self._read([at["baseManifestList"], at["deltaManifestList"]])
+        waiting = {recorded: name for recorded, (_, name) in self._indexes.items()}
         changed = []
         manifests = [self._read([record["_FILE_NAME"]]) for record in listed]
         live = {id(entry) for entry in _merged(entry for _, entries in manifests for entry in entries)}
         for number, (record, (entry_schema, entries)) in enumerate(zip(listed, manifests, strict=True)):
-            swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry)]
+            swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry, waiting)]
             if swaps:
                 name = f"manifest-{self._id}-{number}"
                 size = self._write(name, entry_schema, swaps)
                 half = len(swaps) // 2
                 counts = {"_NUM_ADDED_FILES": half, "_NUM_DELETED_FILES": half}
                 changed.append({**record, "_FILE_NAME": name, "_FILE_SIZE": size, **counts})
-        if self._indexes:
-            raise UnsupportedError(f"{min(self._indexes)} is in no manifest as it is; nothing was committed")
+        if waiting:
+            raise UnsupportedError(f"{min(waiting)} is in no manifest as it is; nothing was committed")
         lists = {"base": (f"manifest-list-{self._id}-0", listed), "delta": (f"manifest-list-{self._id}-1", changed)}
         new = {
             **at,
@@ -313,32 +416,40 @@ class _Attached:
 
         out = io.BytesIO()
         fastavro.writer(out, schema, records, codec="zstandard")
-        self._create(self._table._folder("manifest"), name, out.getvalue())
+        folder = self._table._folder("manifest")
+        self._written.append((folder, name))  # before it is there: nobody else has this name
+        folder.create(name, out.getvalue())
         return out.tell()
 
-    def _create(self, folder: Folder, name: str, data: bytes) -> None:
-        folder.create(name, data)
-        self._written.append((folder, name))
-
-    def _swap(self, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    def _swap(self, entry: dict[str, Any], waiting: dict[str, str]) -> list[dict[str, Any]]:
         """Return the old entry, deleted, and the new one, added, of a file that gets an index; none of another."""
         file = entry["_FILE"]
-        path, folder = self._table._place(self._table._schema(file["_SCHEMA_ID"]), entry)
-        if path not in self._indexes:
+        path, _ = self._table._place(self._table._schema(file["_SCHEMA_ID"]), entry)
+        name = waiting.pop(self._table._recorded(file, path), None)
+        if name is None:
             return []
-        extra = list(file.get("_EXTRA_FILES") or ())
-        if file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra):
+        if _has_index(file):
             raise UnsupportedError(f"{path} has an index; nothing was committed")
-        beside = Folder(folder)
-        taken = beside.names()
-        name = f"{file['_FILE_NAME']}{_INDEX}"
-        number = 0
-        while name in taken:
-            number += 1
-            name = f"{file['_FILE_NAME']}-{number}{_INDEX}"
-        self._create(beside, name, self._indexes.pop(path))
-        added = {**entry, "_FILE": {**file, "_EXTRA_FILES": [*extra, name]}}
+        added = {**entry, "_FILE": {**file, "_EXTRA_FILES": [*(file.get("_EXTRA_FILES") or ()), name]}}
         return [{**entry, "_KIND": 1}, added]
+
+
+def _remove(written: Iterable[tuple[Folder, str]]) -> list[tuple[Folder, str]]:
+    """Remove files, and return those that cannot be."""
+    left = []
+    for folder, name in written:
+        try:
+            folder.remove([name])
+        except OSError:
+            left.append((folder, name))
+    return left
+
+
+def _is_there(folder: Folder, name: str) -> bool:
+    try:
+        return bool(folder.source(name))
+    except FileNotFoundError:
+        return False
 
 
 def _contents(sources: Sequence[Source]) -> Iterator[bytes]:
@@ -397,6 +508,11 @@ def _file_index(file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | 
     return FileIndex(own.columns, path=f"{folder}/{names[0]}") if len(names) == 1 else None
 
 
+def _has_index(file: dict[str, Any]) -> bool:
+    extra = file.get("_EXTRA_FILES") or ()
+    return file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra)
+
+
 def _unreadable(file: dict[str, Any]) -> str | None:
     if not file["_FILE_NAME"].endswith(".parquet"):
         return f"it is no Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
@@ -435,6 +551,10 @@ class _Schema:
         return self._is_on("file-index.read.enabled", "true")
 
     @property
+    def indexed(self) -> set[str]:
+        return {name.strip() for name in self._options.get("file-index.bloom-filter.columns", "").split(",")}
+
+    @property
     def tracks_rows(self) -> bool:
         return self._is_on("row-tracking.enabled")
 
@@ -461,6 +581,9 @@ class _Schema:
         for key, value in zip(self._partition_keys, values, strict=True):
             text = value if isinstance(value, str | None) else _partition_text(value, is_legacy=is_legacy)
             yield f"{_escaped(key)}={_escaped(text if text and not text.isspace() else blank)}"
+
+
+_NOTHING: dict[str, Any] = {"fields": [], "primaryKeys": [], "partitionKeys": []}
 
 
 def _unlike(table: _Schema, own: _Schema) -> str | None:
