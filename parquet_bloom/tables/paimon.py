@@ -21,7 +21,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
 from itertools import count
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +50,7 @@ class OpenPaimon:
         self._folders: dict[str, Folder] = {}
         self._schemas: dict[int, _Schema] = {}
         self._origins: dict[str, _Origin] = {}
+        self._searched: dict[tuple[str, ...], dict[str, str]] = {}
         self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
 
     def refresh(self) -> Snapshot:
@@ -177,6 +177,7 @@ class OpenPaimon:
         raise ValueError(f"{self._root} has no snapshot {as_of}")
 
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
+        self._searched.clear()
         schemas = self._ids("schema", "schema-") if is_newest else []
         if at is None:
             self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
@@ -242,10 +243,35 @@ class OpenPaimon:
         if external := file.get("_EXTERNAL_PATH"):
             path = re.sub(r"^file:(//)?(?=/)", "", external)
             return path, path.rpartition("/")[0]
-        parts = [self._root, *schema.data_folder, *schema.partition_folders(entry["_PARTITION"])]
         bucket = "postpone" if entry["_BUCKET"] == _POSTPONED else entry["_BUCKET"]
-        folder = "/".join([*parts, f"bucket-{bucket}"])
+        names = (*schema.data_folder, *schema.partition_folders(entry["_PARTITION"]), f"bucket-{bucket}")
+        if any(name.endswith("=") for name in names):
+            folder = self._search(names, file["_FILE_NAME"])
+        else:
+            folder = "/".join([self._root, *names])
         return f"{folder}/{file['_FILE_NAME']}", folder
+
+    def _search(self, names: tuple[str, ...], wanted: str) -> str:
+        """Return the folder that has a file, among those of such names; one that ends in `=` only begins so.
+
+        Files have names of their own in all of the table, so it is the right one.
+        """
+        if names not in self._searched:
+            folders = [self._root]
+            for name in names:
+                if name.endswith("="):
+                    folders = [
+                        f"{above}/{one}" for above in folders for one in self._names(above) if one[: len(name)] == name
+                    ]
+                else:
+                    folders = [f"{above}/{name}" for above in folders]
+            self._searched[names] = {one: folder for folder in folders for one in self._names(folder)}
+        if wanted not in self._searched[names]:
+            raise FileNotFoundError(f"{wanted} is in no folder {'/'.join(names).replace('=/', '=*/')} of {self._root}")
+        return self._searched[names][wanted]
+
+    def _names(self, folder: str) -> list[str]:
+        return Folder(folder, storage_options=self._options).names()
 
 
 _POSTPONED = -2
@@ -574,12 +600,19 @@ class _Schema:
         return None
 
     def partition_folders(self, packed: bytes) -> Iterator[str]:
-        """Yield the folders of a partition, whose values are a binary row."""
+        """Yield the names of a partition's folders; of one that is not known its beginning, `k=`.
+
+        Those of floats, times and bytes depend on the release of Paimon, that of Java, the time zone, or on nothing,
+        and not every release knows of names that are not legacy ones.
+        """
         values = _binary_row(packed, self._partition_types)
         blank = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
         is_legacy = self._is_on("partition.legacy-name", "true")
         for key, value in zip(self._partition_keys, values, strict=True):
-            text = value if isinstance(value, str | None) else _partition_text(value, is_legacy=is_legacy)
+            if value is _UNKNOWN or (isinstance(value, _Day) and not is_legacy):
+                yield f"{_escaped(key)}="
+                continue
+            text = value if isinstance(value, str | None) else _partition_text(value)
             yield f"{_escaped(key)}={_escaped(text if text and not text.isspace() else blank)}"
 
 
@@ -635,10 +668,11 @@ _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGI
 
 
 def _binary_row(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
-    """Return the values of a row: its arity, a bit for each NULL after 8 of the header, and 8 bytes for each value.
+    """Return the values of a row, `_UNKNOWN` of types whose folders have other names.
 
-    Text of up to 7 bytes lies in its 8, and the top bit of their last is set; of other text they hold the length and
-    where it begins (BinaryRow.java).
+    A row is its arity, a bit for each NULL after 8 of the header, and 8 bytes for each value. Text of up to 7 bytes
+    lies in its 8, and the top bit of their last is set; of other text they hold the length and where it begins
+    (BinaryRow.java).
     """
     row = packed[4:]
     nulls = (len(kinds) + 71) // 64 * 8
@@ -660,20 +694,19 @@ def _binary_row(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
             value: Any = int.from_bytes(row[at : at + _WIDTHS[kind]], "little", signed=True)
             values.append({"BOOLEAN": bool(value), "DATE": _Day(value)}.get(kind, value))
         else:
-            raise UnsupportedError(f"the names of partitions by {kind} are not known here")
+            values.append(_UNKNOWN)
     return values
+
+
+_UNKNOWN = object()
 
 
 class _Day(int):
     pass
 
 
-def _partition_text(value: int, *, is_legacy: bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, _Day) and not is_legacy:
-        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
-    return str(int(value))
+def _partition_text(value: int) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(int(value))
 
 
 def _escaped(text: str) -> str:

@@ -211,6 +211,37 @@ def spelled_name(name: str) -> str:
     return name.encode("utf-16-be").hex()
 
 
+def test_the_files_of_every_partition_are_found(ask: Ask, tmp_path: Path) -> None:
+    rng = random.Random(6)
+    drawn: dict[str, list[str]] = {
+        "BOOLEAN": ["true", "false"],
+        "DECIMAL(9, 2)": ["1234567.89", "-1234567.80"],
+        "DECIMAL(38, 10)": ["1234567890123456789012345678.0123456789"],
+        # Not all ticks: Java's clock of a LocalDateTime has an end.
+        "TIMESTAMP(3)": ["0", "1700000000123000000", "-1000000", "1700000040000000000"],
+        "TIMESTAMP(9)": ["0", "1700000000123456789", "-1", "1700000000123000000"],
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE": ["0", "1700000000123456000"],
+        "TIME(3)": ["0", "1234", "86399999"],
+        "STRING": [name.encode().hex() for name in ("", " ", "a", "a=b/c", "longer than seven", "Ähre 派 😀", "%:*?")],
+        "BYTES": ["", "00ff", "61", b"longer than seven".hex()],
+    }
+    for kind in ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"):
+        arrow, some = KINDS[kind]
+        drawn[kind] = [spelled(some(rng), arrow) for _ in range(20)]
+    drawn["DATE"] = ["0", "-1", "20000"]
+    tables = {
+        tmp_path / f"{number}-{legacy}": (kind, legacy, [*values, "null"])
+        for number, (kind, values) in enumerate(drawn.items())
+        for legacy in ("true", "false")
+    }
+    made = ask([("partition", root, kind, legacy, *values) for root, (kind, legacy, values) in tables.items()])
+    assert made == ["made"] * len(tables)
+    for root, (kind, legacy, values) in tables.items():
+        files = OpenPaimon(root).snapshot.files
+        assert sorted(file.path for file in files) == sorted(map(str, root.rglob("*.parquet"))), (kind, legacy)
+        assert sum(pq.ParquetFile(file.path).metadata.num_rows for file in files) == len(values)
+
+
 def test_attached_indexes_are_used_and_no_data_expires(ask: Ask, tmp_path: Path) -> None:
     root = tmp_path / "table"
     assert ask([("make", root)]) == ["made"]
