@@ -28,6 +28,7 @@ from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, Cor
 from parquet_bloom.footer import Plan
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
+from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
 _REFUSAL = (
@@ -189,8 +190,9 @@ class OpenPaimon:
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
             with_deletes = self._with_deletes(at)
-            files = tuple(self._live_files(schema, live, with_deletes))
-            return Snapshot(self.kind, self._root, int(at["id"]), files)
+            found = list(self._live_files(schema, live, with_deletes))
+            statistics = recorded(schema.fields.items(), [each for _, each in found]) if not schema.keys else None
+            return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in found), recorded=statistics)
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
 
@@ -210,7 +212,8 @@ class OpenPaimon:
 
     def _live_files(
         self, schema: _Schema, live: Iterable[dict[str, Any]], with_deletes: set[str] | None
-    ) -> Iterator[LiveFile]:
+    ) -> Iterator[tuple[LiveFile, Statistics | None]]:
+        """Yield the live files, each with what the manifest records of its values, if that counts."""
         merged = schema.merged
         for entry in live:
             file = entry["_FILE"]
@@ -222,17 +225,18 @@ class OpenPaimon:
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
                 reason = "its rows have not come to their buckets yet"
-            name, recorded = file["_FILE_NAME"], self._recorded(file, path)
-            self._origins[recorded] = _Origin(file["_SCHEMA_ID"], _has_index(file))
-            yield LiveFile(
+            name, known_as = file["_FILE_NAME"], self._recorded(file, path)
+            self._origins[known_as] = _Origin(file["_SCHEMA_ID"], _has_index(file))
+            live_file = LiveFile(
                 path,
-                recorded,
+                known_as,
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
                 has_deletes=merged is not None or with_deletes is None or name in with_deletes,
                 not_excluded=reason,
                 file_index=_file_index(file, own, folder) if schema.uses_indexes else None,
             )
+            yield live_file, own.statistics(file) if reason is None else None
 
     def _recorded(self, file: dict[str, Any], path: str) -> str:
         return file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/")
@@ -576,6 +580,15 @@ class _Schema:
     def uses_indexes(self) -> bool:
         return self._is_on("file-index.read.enabled", "true")
 
+    def statistics(self, file: dict[str, Any]) -> Statistics | None:
+        """Return what the manifest records of the values in a file that was written with this schema."""
+        names = file.get("_VALUE_STATS_COLS")
+        own = {name: (number, kind) for number, (name, kind) in self.fields.items()}
+        if names is not None and not own.keys() >= set(names):
+            return None
+        columns = tuple(own[name] for name in (own if names is None else names))
+        return Statistics(file["_ROW_COUNT"], file["_VALUE_STATS"], columns)
+
     @property
     def indexed(self) -> set[str]:
         return {name.strip() for name in self._options.get("file-index.bloom-filter.columns", "").split(",")}
@@ -605,7 +618,7 @@ class _Schema:
         Those of floats, times and bytes depend on the release of Paimon, that of Java, the time zone, or on nothing,
         and not every release knows of names that are not legacy ones.
         """
-        values = _binary_row(packed, self._partition_types)
+        values = _partition_values(packed, self._partition_types)
         blank = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
         is_legacy = self._is_on("partition.legacy-name", "true")
         for key, value in zip(self._partition_keys, values, strict=True):
@@ -667,31 +680,17 @@ def _bare(kind: Any) -> Any:
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 
 
-def _binary_row(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
-    """Return the values of a row, `_UNKNOWN` of types whose folders have other names.
-
-    A row is its arity, a bit for each NULL after 8 of the header, and 8 bytes for each value. Text of up to 7 bytes
-    lies in its 8, and the top bit of their last is set; of other text they hold the length and where it begins
-    (BinaryRow.java).
-    """
-    row = packed[4:]
-    nulls = (len(kinds) + 71) // 64 * 8
-    if int.from_bytes(packed[:4], "big") != len(kinds) or len(row) < nulls + 8 * len(kinds):
-        raise CorruptFileError(f"a partition of {len(packed)} bytes for {len(kinds)} columns")
+def _partition_values(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
+    """Return the values of a partition, `_UNKNOWN` of types whose folders have other names."""
+    row = Row(packed, len(kinds))
     values: list[Any] = []
     for position, kind in enumerate(kinds):
-        at = nulls + 8 * position
-        word = int.from_bytes(row[at : at + 8], "little")
-        if row[(position + 8) // 8] >> (position % 8) & 1:
+        if row.is_null(position):
             values.append(None)
         elif _length(kind, "VARCHAR", "STRING") or _length(kind, "CHAR", "CHAR"):
-            size, start = (word >> 56 & 0x7F, at) if word >> 63 else (word & 0xFFFFFFFF, word >> 32)
-            text = row[start : start + size]
-            if len(text) != size:
-                raise CorruptFileError(f"a partition whose text lies beyond its {len(packed)} bytes")
-            values.append(text.decode())
+            values.append(row.data(position).decode())
         elif kind in _WIDTHS:
-            value: Any = int.from_bytes(row[at : at + _WIDTHS[kind]], "little", signed=True)
+            value = row.integer(position, _WIDTHS[kind])
             values.append({"BOOLEAN": bool(value), "DATE": _Day(value)}.get(kind, value))
         else:
             values.append(_UNKNOWN)

@@ -144,26 +144,11 @@ public final class PaimonWitness {
                 return "made";
             }
             case "partition": { // directory, type, partition.legacy-name, values: a table with a row for each
-                LocalFileIO io = LocalFileIO.create();
-                Path path = new Path(asked[1]);
-                Schema schema = Schema.newBuilder()
-                        .column("id", DataTypes.BIGINT())
-                        .column("part", DataTypeJsonParser.parseAtomicTypeSQLString(asked[2]))
-                        .partitionKeys("part")
-                        .option("bucket", "-1")
-                        .option("file.format", "parquet")
-                        .option("partition.legacy-name", asked[3])
-                        .build();
-                new SchemaManager(io, path).createTable(schema);
-                BatchWriteBuilder builder = FileStoreTableFactory.create(io, path).newBatchWriteBuilder();
-                try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
-                    for (int i = 4; i < asked.length; i++) {
-                        Object value = asked[i].equals("null") ? null : value(asked[2], asked[i]);
-                        write.write(GenericRow.of((long) i, value));
-                    }
-                    commit.commit(write.prepareCommit());
-                }
-                return "made";
+                Schema.Builder schema = Schema.newBuilder().partitionKeys("value");
+                return made(asked, schema.option("partition.legacy-name", asked[3]));
+            }
+            case "column": { // directory, type, metadata.stats-mode, values: a table with a row for each, and no indexes
+                return made(asked, Schema.newBuilder().option("metadata.stats-mode", asked[3]));
             }
             case "find": { // directory, number
                 FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(asked[1]));
@@ -189,6 +174,24 @@ public final class PaimonWitness {
             default:
                 throw new IllegalArgumentException(asked[0]);
         }
+    }
+
+    private static String made(String[] asked, Schema.Builder schema) throws Exception {
+        LocalFileIO io = LocalFileIO.create();
+        Path path = new Path(asked[1]);
+        schema.column("id", DataTypes.BIGINT())
+                .column("value", DataTypeJsonParser.parseAtomicTypeSQLString(asked[2]))
+                .option("bucket", "-1")
+                .option("file.format", "parquet");
+        new SchemaManager(io, path).createTable(schema.build());
+        BatchWriteBuilder builder = FileStoreTableFactory.create(io, path).newBatchWriteBuilder();
+        try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+            for (int i = 4; i < asked.length; i++) {
+                write.write(GenericRow.of((long) i, asked[i].equals("null") ? null : value(asked[2], asked[i])));
+            }
+            commit.commit(write.prepareCommit());
+        }
+        return "made";
     }
 
     private static String written(Map<String, Map<String, byte[]>> indexes) throws Exception {

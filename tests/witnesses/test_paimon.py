@@ -13,6 +13,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,65 @@ def test_the_files_of_every_partition_are_found(ask: Ask, tmp_path: Path) -> Non
         files = OpenPaimon(root).snapshot.files
         assert sorted(file.path for file in files) == sorted(map(str, root.rglob("*.parquet"))), (kind, legacy)
         assert sum(pq.ParquetFile(file.path).metadata.num_rows for file in files) == len(values)
+
+
+def test_what_is_recorded_of_columns_holds(ask: Ask, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    kinds = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "STRING", "VARCHAR(99)", "FLOAT", "DOUBLE")
+    draws: dict[str, Callable[[], str]] = {
+        kind: lambda kind=kind: spelled(KINDS[kind][1](rng), KINDS[kind][0])  # type: ignore[misc]
+        for kind in kinds
+    }
+    draws["STRING"] = lambda: (
+        "".join(rng.choice("ab\ue000😀\uffff\ufffd") for _ in range(rng.randrange(40))).encode().hex()
+    )
+    millis = integers(43)
+    for precision in (0, 3, 4, 6):
+        for zone in ("", " WITH LOCAL TIME ZONE"):
+            step = 10**9 // 10 ** min(precision, 6)
+            draws[f"TIMESTAMP({precision}){zone}"] = lambda step=step: str(millis(rng) * 10**6 // step * step)  # type: ignore[misc]
+    for digits, scale in ((9, 2), (18, 0), (19, 3), (38, 10)):
+        unscaled = integers(int(digits * 3.3))
+        draws[f"DECIMAL({digits}, {scale})"] = lambda unscaled=unscaled, scale=scale: str(  # type: ignore[misc]
+            Decimal(unscaled(rng)).scaleb(-scale, Context(prec=60))
+        )
+    tables: dict[Path, tuple[str, str, list[str]]] = {}
+    questions: list[tuple[object, ...]] = []
+    for kind, draw in draws.items():
+        for mode in ("truncate(16)", "truncate(3)", "full", "counts", "none"):
+            for count in (1, 2, 30):
+                root = tmp_path / str(len(tables))
+                values = [draw() if rng.random() < 0.8 else "null" for _ in range(count)]
+                tables[root] = kind, mode, values
+                questions.append(("column", root, kind, mode, *values))
+    assert ask(questions) == ["made"] * len(questions)
+    bounded = 0
+    for root, (kind, mode, texts) in tables.items():
+        snapshot = OpenPaimon(root).snapshot
+        assert snapshot.recorded is not None
+        (leaf,) = [leaf for leaf in snapshot.recorded.leaves if leaf.name == "value"]
+        (known,) = snapshot.recorded.bounds(leaf)
+        keys = [key_of(text, kind) for text in texts if text != "null"]
+        if known is None and mode == "none":
+            continue  # newer releases do not list the column at all
+        assert known is not None, (kind, mode, texts)
+        assert known.null_count in (None, texts.count("null")), kind
+        if known.low is not None and known.high is not None:
+            assert known.low <= min(keys), (kind, texts)
+            assert max(keys) <= known.high, (kind, texts)
+            bounded += 1
+            if "STRING" not in kind and "CHAR" not in kind:
+                assert (known.low, known.high) == (min(keys), max(keys)), (kind, texts)
+    assert bounded > 100
+
+
+def key_of(text: str, kind: str) -> Any:
+    """Returns the key of a value, as bounds have it."""
+    if kind in ("STRING", "VARCHAR(99)"):
+        return bytes.fromhex(text)
+    if kind.startswith("DECIMAL"):
+        return int(Decimal(text).scaleb(int(kind.rstrip(")").rpartition(" ")[2]), Context(prec=60)))
+    return int(text) // 1000 if kind.startswith("TIMESTAMP") else int(text, 16 if kind in ("FLOAT", "DOUBLE") else 10)
 
 
 def test_attached_indexes_are_used_and_no_data_expires(ask: Ask, tmp_path: Path) -> None:
