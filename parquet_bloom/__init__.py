@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from parquet_bloom.indexes.paimon_files import paimon_index, write_paimon_index
     from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
     from parquet_bloom.lookups import lookup
+    from parquet_bloom.paimon_indexes import attach_paimon_index
     from parquet_bloom.predicate import col
     from parquet_bloom.pruning import prune
     from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH, inspect, probe
@@ -54,6 +55,7 @@ _HOMES = {
     "add": "writer",
     "add_hudi_filter": "hudi_filters",
     "add_to_table": "commits",
+    "attach_paimon_index": "paimon_indexes",
     "col": "predicate",
     "demo": "demonstration",
     "drop": "writer",
@@ -88,6 +90,7 @@ __all__ = [
     "add",
     "add_hudi_filter",
     "add_to_table",
+    "attach_paimon_index",
     "col",
     "demo",
     "drop",

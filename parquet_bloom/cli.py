@@ -25,6 +25,7 @@ from parquet_bloom.results import SCHEMA_VERSION
 if TYPE_CHECKING:
     from parquet_bloom.indexing import IndexState
     from parquet_bloom.lookups import Lookup
+    from parquet_bloom.paimon_indexes import Attached
     from parquet_bloom.parallel import Progress
     from parquet_bloom.reader import FileInfo, FilterInfo, Inspection, Probe
     from parquet_bloom.results import Record
@@ -611,27 +612,56 @@ def index_hudi(
 
 
 @index.command("paimon")
-@click.argument("file", metavar="FILE")
+@click.argument("path", metavar="FILE|TABLE")
 @click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable.")
 @click.option("--items", type=click.IntRange(1), default=1_000_000, show_default=True, help="Values to size it for.")
 @click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate.")
 @click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="A column's type in Paimon's schema.")
 @click.option("-o", "--output", metavar="FILE", help="Write to this new file instead of FILE.index.")
+@click.option("--attach", is_flag=True, help="Give all files of TABLE an index, and commit that.")
+@click.option("-n", "--dry-run", is_flag=True, help="With --attach: only tell what would be done.")
+@click.option("--jobs", type=click.IntRange(1), help="With --attach: threads. [default: one for each processor]")
+@_json
 @_storage
 def index_paimon(
-    file: str, columns: tuple[str, ...], types: tuple[str, ...], storage: tuple[str, ...], **options: Any
+    path: str,
+    columns: tuple[str, ...],
+    types: tuple[str, ...],
+    output: str | None,
+    attach: bool,
+    dry_run: bool,
+    jobs: int | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
-    """Write Paimon's file index of one data file, byte by byte as Paimon does.
+    """Write Paimon's file index of one data file, byte by byte as Paimon does, or --attach one to all of a table.
 
     \b
-    Example:
+    Examples:
       parquet-bloom index paimon data-0.parquet --column id --items 100000
+      parquet-bloom index paimon lake/orders --column id --items 100000 --attach
     """
+    if attach:
+        for name, value in (("--type", types), ("--output", output), ("--storage-option", storage)):
+            if value:
+                raise click.UsageError(f"{name} makes no sense with --attach")
+        with _progress("planning" if dry_run else "indexing") as progress:
+            attached = parquet_bloom.attach_paimon_index(
+                path, columns, dry_run=dry_run, jobs=jobs, progress=progress, **options
+            )
+        _print_attached(attached, as_json)
+        sys.exit(ERROR if attached.has_errors else MATCH)
+    if dry_run or jobs is not None:
+        raise click.UsageError("--dry-run and --jobs are for --attach")
     named = dict(kind.split("=", 1) for kind in types if "=" in kind)
-    path, num_bytes = parquet_bloom.write_paimon_index(
-        file, columns, types=named or None, storage_options=_storage_options(storage), **options
+    written, num_bytes = parquet_bloom.write_paimon_index(
+        path, columns, output=output, types=named or None, storage_options=_storage_options(storage), **options
     )
-    _say(f"{path}: {_size(num_bytes)}")
+    if as_json:
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "path": written, "num_bytes": num_bytes}))
+    else:
+        _say(f"{written}: {_size(num_bytes)}")
 
 
 @main.command()
@@ -849,6 +879,17 @@ def _print_added(added: Added, told: str | None = None) -> None:
             _say(note, 2, color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
+
+
+def _print_attached(attached: Attached, as_json: bool) -> None:
+    if as_json:
+        _print_json(attached.rows)
+    else:
+        _print_added(attached, "an index")
+        if attached.version is not None:
+            _say(f"committed snapshot {attached.version}")
+    for note in attached.notes:
+        _say(note, color="yellow", err=as_json)
 
 
 def _show_index(state: IndexState, as_json: bool) -> None:

@@ -190,8 +190,7 @@ class _Run:
                 self.is_committing = False
                 if attempt == ATTEMPTS - 1:
                     raise
-                # At random, so that two of these do not meet again and again.
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _PAUSE * 2**attempt)))
+                pause(attempt)
                 self.table.refresh()
             else:
                 self.is_committing = False
@@ -212,6 +211,11 @@ class _Run:
                 self.rows[recorded] = dataclasses.replace(
                     row, status="refused", output=row.path, bytes_added=0, filters=(), error=reason
                 )
+
+
+def pause(attempt: int) -> None:
+    """Give other writers time before the next attempt, at random: so two of these do not meet again and again."""
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _PAUSE * 2**attempt)))
 
 
 def _beside(path: str) -> str:

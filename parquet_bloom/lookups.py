@@ -84,7 +84,7 @@ class Search:
     storage_options: StorageOptions = None
     sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, BoundsReader] = field(default_factory=dict)
-    literals: list[Any] | None = None
+    literals: tuple[Any, ...] | None = None
     spare: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
 
@@ -97,13 +97,13 @@ class Search:
             self.readers[leaf] = BoundsReader(leaf)
         return self.sets[leaf.physical_type, leaf.type_length, leaf.logical_type, self.timezone], self.readers[leaf]
 
-    def values(self, leaf: LeafColumn) -> list[Any]:
+    def values(self, leaf: LeafColumn) -> tuple[Any, ...]:
         """Return the keys as literals, for filters that hash them in a way of their own; None for what is none."""
         if self.keys.are_text and not (leaf.logical_type and leaf.logical_type.name == "STRING"):
-            return [None] * len(self.keys)
+            return (None,) * len(self.keys)
         if self.literals is None:
             is_arrow = self.keys.literals is self.keys.shown
-            self.literals = self.keys.shown.to_pylist() if is_arrow else list(self.keys.literals)
+            self.literals = tuple(self.keys.shown.to_pylist() if is_arrow else self.keys.literals)
         return self.literals
 
 

@@ -1,13 +1,14 @@
 """The specification in plain Python, slow and obvious: what the tests hold the package to.
 
-Sources: "xxHash fast digest algorithm" (XXH64) and the Parquet format's BloomFilter.md. Nothing here imports
-parquet_bloom, so that a mistake there cannot hide here. A bitset is a list of blocks, a block a list of eight
-integers of 32 bits.
+Sources: "xxHash fast digest algorithm" (XXH64), the Parquet format's BloomFilter.md, and what Hadoop and Paimon do.
+Nothing here imports parquet_bloom, so that a mistake there cannot hide here. A bitset is a list of blocks, a block a
+list of eight integers of 32 bits.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from fractions import Fraction
 
 Block = list[int]
@@ -235,3 +236,37 @@ def hudi_rows(keys: list[bytes], num_entries: int, max_entries: int) -> tuple[li
         row.append(key)
         counter += 1
     return rows, counter
+
+
+# --- Paimon: Thomas Wang's hash with signed shifts, and the bits of a hash -------------------------------
+
+
+def shifted(x: int, bits: int) -> int:
+    """Returns 64 bits shifted to the right, the sign's bit repeated."""
+    return int(f"{x:064b}"[0] * bits + f"{x:064b}"[: 64 - bits], 2)
+
+
+def wang64(value: int) -> int:
+    x = value % 2**64
+    x = (2**64 - 1 - x + (x << 21)) % 2**64
+    x = x ^ shifted(x, 24)
+    x = (x + (x << 3) + (x << 8)) % 2**64
+    x = x ^ shifted(x, 14)
+    x = (x + (x << 2) + (x << 4)) % 2**64
+    x = x ^ shifted(x, 28)
+    return (x + (x << 31)) % 2**64
+
+
+def paimon_places(hashed: int, num_hashes: int, num_bits: int) -> set[int]:
+    low, high = struct.unpack("<ii", struct.pack("<Q", hashed))
+    places = set()
+    for number in range(1, num_hashes + 1):
+        (c,) = struct.unpack("<i", struct.pack("<q", low + number * high)[:4])
+        places.add((c if c >= 0 else -c - 1) % num_bits)
+    return places
+
+
+def paimon_filter(hashes: list[int], num_hashes: int, num_bits: int) -> bytes:
+    places = {place for hashed in hashes for place in paimon_places(hashed, num_hashes, num_bits)}
+    bits = [sum(1 << bit for bit in range(8) if 8 * byte + bit in places) for byte in range(num_bits // 8)]
+    return struct.pack(">i", num_hashes) + bytes(bits)

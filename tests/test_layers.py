@@ -47,6 +47,7 @@ ORDER = [
     "writer",
     "hudi_filters",
     "commits",
+    "paimon_indexes",
     "verification",
     "demonstration",
     "indexing",

@@ -27,12 +27,20 @@ with shifts that keep the sign (FastHash.java):
 from __future__ import annotations
 
 import math
+import operator
 import re
 import struct
+import sys
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import lru_cache
+from itertools import accumulate
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError, LiteralError, UnsupportedError
 from parquet_bloom.footer import Plan
 from parquet_bloom.indexes.file_filters import Description
@@ -351,6 +359,78 @@ def _paddings(value: bytes, size: int, char: bytes) -> Iterator[bytes]:
         yield from (shortest.ljust(length, char) for length in lengths)
 
 
+class _Probes(NamedTuple):
+    """The hashes of literals, 8 bytes each: `counts` of each literal, None where each has one."""
+
+    hashes: bytes
+    counts: Sequence[int] | None
+
+
+def _probes(kind: str, values: Sequence[Any]) -> _Probes:
+    """Return `literal_hashes` of literals; the files of a table are asked for the same ones, one after the other."""
+    for known, literals, probes in _Recent.entries:
+        if known == kind and (literals is values or _are_same(literals, values)):
+            return probes
+    types = set(map(type, values))
+    probes = _same_probes(kind, values, types) or _any_probes(kind, values)
+    if types <= _IMMUTABLE and len(values) <= _MOST_REMEMBERED:
+        _Recent.remember(kind, values if type(values) is tuple else tuple(values), probes)
+    return probes
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def _any_probes(kind: str, values: Sequence[Any]) -> _Probes:
+    found = [literal_hashes(kind, value) for value in values]
+    return _Probes(array("Q", [each for some in found for each in some]).tobytes(), list(map(len, found)))
+
+
+def _same_probes(kind: str, values: Sequence[Any], types: set[type]) -> _Probes | None:
+    """Return the hashes of integers or texts that the type has all of, or None."""
+    name, _, _ = _type(kind)
+    if types == {int} and name in _RANGES and -_RANGES[name] <= min(values) and max(values) < _RANGES[name]:
+        return _Probes(_kernel.hash_wang64(array("q", values)), None)
+    if types == {str} and name in ("STRING", "VARCHAR"):
+        try:
+            texts = [value.encode() for value in values]
+        except UnicodeEncodeError:
+            return None
+        offsets = array("q", accumulate(map(len, texts), initial=0))
+        return _Probes(_kernel.hash_variable(offsets, 8, b"".join(texts), 0, len(texts)), None)
+    return None
+
+
+_RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
+
+
+class _Recent:
+    """The last lists of literals, newest first, with their hashes.
+
+    A tuple is known at once. A list may change, and so is known by what it holds, object by object: literals that are
+    equal, such as 1, True and 1.0, or 0.0 and -0.0, may have different hashes.
+    """
+
+    entries: tuple[tuple[str, tuple[Any, ...], _Probes], ...] = ()
+
+    @classmethod
+    def remember(cls, kind: str, literals: tuple[Any, ...], probes: _Probes) -> None:
+        kept, room = [(kind, literals, probes)], _MOST_REMEMBERED - len(literals)
+        for entry in cls.entries[: _LISTS_REMEMBERED - 1]:
+            room -= len(entry[1])
+            if room >= 0:
+                kept.append(entry)
+        cls.entries = tuple(kept)  # whole at any time, whatever other threads do
+
+
+_LISTS_REMEMBERED = 8
+_MOST_REMEMBERED = 1 << 20
+"""Literals in all of these lists."""
+
+_IMMUTABLE = {NoneType, bool, int, float, Decimal, str, bytes, date, datetime, time}
+
+
 def array_hashes(values: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
     """Return the hashes of all values that are not null, as an array of int64.
 
@@ -368,8 +448,15 @@ def array_hashes(values: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
         if pa.types.is_fixed_size_binary(chunk.type):
             chunk = chunk.cast(pa.binary())
         hashes = hash_array(leaf, chunk)
-        return pa.Array.from_buffers(pa.int64(), len(hashes) // 8, [None, pa.py_buffer(hashes)])
-    return _wang64_of(_integers(chunk.drop_null(), name, size))
+    else:
+        hashes = _kernel.hash_wang64(_packed_of(_integers(chunk.drop_null(), name, size)))
+    return pa.Array.from_buffers(pa.int64(), len(hashes) // 8, [None, pa.py_buffer(hashes)])
+
+
+def _packed_of(values: Any) -> memoryview:
+    """Return the bytes of an array of int64 without nulls."""
+    data = values.buffers()[1]
+    return memoryview(data if data is not None else b"")[8 * values.offset : 8 * (values.offset + len(values))]
 
 
 def _integers(chunk: Any, name: str, size: int) -> Any:
@@ -398,17 +485,6 @@ def _integers(chunk: Any, name: str, size: int) -> Any:
     step = _int64(given // wanted)
     cut = pc.divide(ticks, step)
     return pc.subtract(cut, pc.greater(pc.multiply(cut, step), ticks).cast(pa.int64()))
-
-
-def _wang64_of(values: Any) -> Any:
-    """Return `wang64` of an array of int64, signed; Arrow's arithmetic wraps around, and its shifts keep the sign."""
-    import pyarrow.compute as pc
-
-    values = pc.add(pc.bit_wise_not(values), pc.shift_left(values, _int64(21)))
-    for shift, factor in ((24, 265), (14, 21), (28, (1 << 31) + 1)):
-        values = pc.bit_wise_xor(values, pc.shift_right(values, _int64(shift)))
-        values = pc.multiply(values, _int64(factor))
-    return values
 
 
 def _int64(value: int) -> Any:
@@ -458,17 +534,8 @@ class Builder:
 
     def add(self, values: pa.Array | pa.ChunkedArray) -> None:
         """Insert all values that are not null. Raises what `array_hashes` does."""
-        import pyarrow.compute as pc
-
-        hashes = pc.unique(array_hashes(values, self._kind))
-        bits, num_bits, mask = self._bits, _int64(self._size.num_bits), _int64(_LOW)
-        low, high = pc.bit_wise_and(hashes, mask), pc.bit_wise_and(pc.shift_right(hashes, _int64(32)), mask)
-        for _ in range(self._size.num_hashes):
-            low = pc.bit_wise_and(pc.add(low, high), mask)
-            place = pc.if_else(pc.greater(low, _int64(_LOW >> 1)), pc.subtract(mask, low), low)
-            place = pc.subtract(place, pc.multiply(pc.divide(place, num_bits), num_bits))
-            for bit in place.to_pylist():
-                bits[bit >> 3] |= 1 << (bit & 7)
+        hashes = _packed_of(array_hashes(values, self._kind))
+        _kernel.paimon_insert(self._bits, self._size.num_hashes, hashes)
 
     def payload(self) -> bytes:
         """Return the filter, byte by byte what Paimon writes of the same values and options."""
@@ -513,22 +580,19 @@ class PaimonFilter:
 
     def might_contain(self, values: Sequence[Any]) -> bytes:
         """Return for each literal 0 if it is proved not to be in the file, else 1, also where it is not understood."""
-        return bytes(map(self._might_contain, values))
+        probes = _probes(self.kind, values)
+        found = self._check(probes.hashes)
+        if probes.counts is None:
+            return found
+        ends = accumulate(probes.counts)
+        return bytes(not n or 1 in found[end - n : end] for n, end in zip(probes.counts, ends, strict=True))
 
     def contains_hash(self, hashed: int) -> bool:
         """Return whether all bits of an unsigned 64-bit hash are set."""
-        bits = self._bits
-        num_bits, low, high = 8 * len(bits), hashed & _LOW, hashed >> 32
-        for _ in range(self._num_hashes):
-            low = (low + high) & _LOW
-            place = (low ^ _LOW if low >> 31 else low) % num_bits
-            if not bits[place >> 3] >> (place & 7) & 1:
-                return False
-        return True
+        return self._check(hashed.to_bytes(8, sys.byteorder)) == b"\1"
 
-    def _might_contain(self, value: object) -> bool:
-        hashes = literal_hashes(self.kind, value)
-        return not hashes or any(map(self.contains_hash, hashes))
+    def _check(self, hashes: bytes) -> bytes:
+        return _kernel.paimon_check(self._bits, self._num_hashes, hashes)
 
 
 def filters_of_table(

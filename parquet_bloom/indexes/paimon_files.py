@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from parquet_bloom.columns import ColumnChunks
 from parquet_bloom.errors import FilterExistsError, UnsupportedError
-from parquet_bloom.footer import read_footer
+from parquet_bloom.footer import Footer, read_footer
 from parquet_bloom.indexes.paimon import BLOOM_FILTER, Builder, build_container
 from parquet_bloom.schema import LeafColumn, PhysicalType, find_leaf
-from parquet_bloom.storage import Folder, PathLike, StorageOptions, find, run
+from parquet_bloom.storage import Folder, PathLike, Source, StorageOptions, find, run
 
 
 def paimon_index(
@@ -42,6 +42,19 @@ def paimon_index(
     if others:
         raise UnsupportedError(f"{path} names {len(others) + 1} files; each has an index of its own")
     footer = run(source, read_footer(source.size, guess=source.footer_guess))
+    return index_of(source, footer, columns, items=items, fpp=fpp, types=types)
+
+
+def index_of(
+    source: Source,
+    footer: Footer,
+    columns: Iterable[str],
+    *,
+    items: int | Mapping[str, int],
+    fpp: float | Mapping[str, float],
+    types: Mapping[str, str] | None,
+) -> bytes:
+    """Return what `paimon_index` does, of a file whose footer is known."""
     builders = {}
     for name in columns:
         leaf = find_leaf(footer.leaves, (name,), where=source.name)

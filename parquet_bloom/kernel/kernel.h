@@ -112,6 +112,12 @@ size_t hadoop_insert(uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, cons
 size_t hadoop_check(const uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, const uint8_t *offsets,
                     size_t offset_width, const uint8_t *data, size_t data_bytes, size_t count, uint8_t *found);
 
+/* paimon.c */
+void hash_wang64(const uint8_t *values, size_t count, uint8_t *hashes);
+void paimon_insert(uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, const uint8_t *hashes, size_t count);
+void paimon_check(const uint8_t *bits, uint32_t num_bits, uint32_t num_hashes, const uint8_t *hashes, size_t count,
+                  uint8_t *found);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -315,6 +315,85 @@ static PyObject *py_hadoop_check(PyObject *module, PyObject *args) {
     return found;
 }
 
+PyDoc_STRVAR(hash_wang64_doc,
+             "hash_wang64(values, /)\n--\n\n"
+             "Return Thomas Wang's hashes of native-endian int64 values, with shifts to the right that keep the sign.\n\n"
+             "The hashes are native-endian uint64, 8 bytes each.");
+
+static PyObject *py_hash_wang64(PyObject *module, PyObject *args) {
+    Py_buffer values;
+    PyObject *hashes = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*:hash_wang64", &values)) {
+        return NULL;
+    }
+    if (values.len % 8 != 0) {
+        PyErr_Format(PyExc_ValueError, "values are 8 bytes each, %zd bytes is not a multiple of that", values.len);
+    } else if ((hashes = new_hashes(values.len / 8)) != NULL) {
+        uint8_t *out = bytes_of(hashes);
+        Py_BEGIN_ALLOW_THREADS
+        hash_wang64(values.buf, (size_t)values.len / 8, out);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&values);
+    return hashes;
+}
+
+static int valid_paimon(const Py_buffer *bits, Py_ssize_t num_hashes) {
+    if (bits->len > 0 && bits->len <= INT32_MAX / 8 && num_hashes > 0 && num_hashes <= INT32_MAX) {
+        return 1;
+    }
+    PyErr_Format(PyExc_ValueError, "%zd bytes are no filter of %zd hashes", bits->len, num_hashes);
+    return 0;
+}
+
+PyDoc_STRVAR(paimon_insert_doc,
+             "paimon_insert(bits, num_hashes, hashes, /)\n--\n\n"
+             "Set the bits of every hash in a filter of Paimon's; `bits` is a writable buffer of less than 256 MiB.");
+
+static PyObject *py_paimon_insert(PyObject *module, PyObject *args) {
+    Py_buffer bits, hashes;
+    Py_ssize_t num_hashes;
+    int valid;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "w*ny*:paimon_insert", &bits, &num_hashes, &hashes)) {
+        return NULL;
+    }
+    valid = valid_paimon(&bits, num_hashes) && valid_hashes(&hashes);
+    if (valid) {
+        Py_BEGIN_ALLOW_THREADS
+        paimon_insert(bits.buf, 8 * (uint32_t)bits.len, (uint32_t)num_hashes, hashes.buf, (size_t)hashes.len / 8);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&bits);
+    PyBuffer_Release(&hashes);
+    return valid ? Py_NewRef(Py_None) : NULL;
+}
+
+PyDoc_STRVAR(paimon_check_doc,
+             "paimon_check(bits, num_hashes, hashes, /)\n--\n\n"
+             "Return one byte for each hash: 1 when all of its bits are set, else 0. Arguments as in `paimon_insert`.");
+
+static PyObject *py_paimon_check(PyObject *module, PyObject *args) {
+    Py_buffer bits, hashes;
+    Py_ssize_t num_hashes;
+    PyObject *found = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*ny*:paimon_check", &bits, &num_hashes, &hashes)) {
+        return NULL;
+    }
+    if (valid_paimon(&bits, num_hashes) && valid_hashes(&hashes) &&
+        (found = PyBytes_FromStringAndSize(NULL, hashes.len / 8)) != NULL) {
+        uint8_t *out = bytes_of(found);
+        Py_BEGIN_ALLOW_THREADS
+        paimon_check(bits.buf, 8 * (uint32_t)bits.len, (uint32_t)num_hashes, hashes.buf, (size_t)hashes.len / 8, out);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&bits);
+    PyBuffer_Release(&hashes);
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"hash_fixed", py_hash_fixed, METH_VARARGS, hash_fixed_doc},
     {"hash_variable", py_hash_variable, METH_VARARGS, hash_variable_doc},
@@ -325,6 +404,9 @@ static PyMethodDef methods[] = {
     {"census", py_census, METH_VARARGS, census_doc},
     {"hadoop_insert", py_hadoop_insert, METH_VARARGS, hadoop_insert_doc},
     {"hadoop_check", py_hadoop_check, METH_VARARGS, hadoop_check_doc},
+    {"hash_wang64", py_hash_wang64, METH_VARARGS, hash_wang64_doc},
+    {"paimon_insert", py_paimon_insert, METH_VARARGS, paimon_insert_doc},
+    {"paimon_check", py_paimon_check, METH_VARARGS, paimon_check_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,7 +1,8 @@
 """Tables of Delta Lake, Iceberg, Hudi and Paimon: the live files of a snapshot, and commits that swap files.
 
 The metadata of the first two is read and written through deltalake and pyiceberg only, which are imported when they are
-needed, as fastavro is, through which Hudi's timeline and Paimon's manifests are read. Those are never written.
+needed, as fastavro is, through which Hudi's timeline and Paimon's manifests are read. Hudi's is never written, and
+Paimon's only to attach indexes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
+from parquet_bloom.storage import PathLike, Source, StorageOptions, find, is_local, resolve, table_kind
 from parquet_bloom.tables import delta, hudi, iceberg, paimon
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
@@ -35,6 +36,7 @@ __all__ = [
     "directory_of",
     "fsspec_options",
     "live_sources",
+    "open_paimon",
     "open_table",
     "snapshot_of",
 ]
@@ -116,6 +118,23 @@ def open_table(
         raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
     opened = _OPENERS[found](table, storage_options=storage_options)
     opened.require_committable()
+    return opened
+
+
+def open_paimon(table: PathLike) -> paimon.OpenPaimon:
+    """Return a Paimon table that indexes can be attached to, at its newest snapshot.
+
+    Raises `FileNotFoundError` where `table` is not the directory of a Paimon table, `UnsupportedError` where no commit
+    to it would be right.
+    """
+    path = os.fspath(table)
+    fs, folder = resolve(path, None, None)
+    if not is_local(fs):
+        raise UnsupportedError("indexes are attached to tables in local directories; elsewhere use Paimon's procedure")
+    if table_kind(fs, folder.rstrip("/")) != "Paimon":
+        raise FileNotFoundError(f"{path} is not the directory of a Paimon table")
+    opened = paimon.OpenPaimon(path)
+    opened.require_indexable()
     return opened
 
 

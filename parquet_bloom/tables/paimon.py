@@ -21,21 +21,25 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple, Self
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.footer import Plan
 from parquet_bloom.ranges import ByteRange
 from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
+from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
-_REFUSAL = "Paimon tables are read here and not committed to; Paimon's own procedure rewrite_file_index adds indexes"
+_REFUSAL = (
+    "files of Paimon tables are not swapped here; attach_paimon_index adds indexes, "
+    "as does Paimon's own procedure rewrite_file_index"
+)
 _INDEX = ".index"
 
 
 class OpenPaimon:
-    """A Paimon table; see `snapshots.OpenTable`. Nothing is committed to it."""
+    """A Paimon table; see `snapshots.OpenTable`. Only indexes are committed to it."""
 
     kind = "Paimon"
 
@@ -46,6 +50,8 @@ class OpenPaimon:
         self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
         self._folders: dict[str, Folder] = {}
         self._schemas: dict[int, _Schema] = {}
+        self._origins: dict[str, _Origin] = {}
+        self._searched: dict[tuple[str, ...], dict[str, str]] = {}
         self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
 
     def refresh(self) -> Snapshot:
@@ -72,27 +78,48 @@ class OpenPaimon:
     def verify(self) -> None:
         """Return: there are no swaps that another writer could have committed over."""
 
+    # ---- indexes -----------------------------------------------------------------------------
+
+    def require_indexable(self) -> None:
+        """Raise `UnsupportedError` unless this is an append table in a local directory, where indexes are attached."""
+        schema = self._now
+        if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
+            raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
+
+    def type_of(self, column: str) -> Any:
+        """Return a column's type as the schema writes it: a text, unless it is nested. Raises `ColumnNotFoundError`."""
+        types = dict(self._now.fields.values())
+        if column not in types:
+            raise ColumnNotFoundError(column, types, where=self._root)
+        return types[column]
+
+    def keeps_indexes_of(self, column: str) -> bool:
+        """Return whether the table's options have Paimon index a column, also in the files that it writes."""
+        return column in self._now.indexed
+
+    def has_index(self, file: LiveFile) -> bool:
+        """Return whether the table has an index of a live file, whether or not readers are to use it."""
+        return self._origins[file.recorded].has_index
+
+    def own_column(self, file: LiveFile, column: str) -> tuple[str, Any] | None:
+        """Return a column's name and type in the schema that a live file was written with; None: it had none of it."""
+        own = self._schema(self._origins[file.recorded].schema)
+        numbers = [number for number, (name, _) in self._now.fields.items() if name == column]
+        return own.fields.get(numbers[0]) if numbers else None
+
     def attach(self, indexes: Mapping[str, bytes]) -> Snapshot:
         """Give data files their indexes, `LiveFile.recorded` -> container, in one snapshot, and return it.
 
-        Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the
-        next compaction drops the indexes. For append tables in local directories, at their newest snapshot. In a
-        catalog that commits otherwise than by files, such as REST or Hive with locks, use Paimon's own procedure.
-
-        Raises `UnsupportedError` for other tables, and for a file that has an index; `ConcurrentChangeError` if the
-        table has another snapshot by now or lacks a file. After all of them nothing was committed.
+        As `Attaching` does, at the snapshot that is loaded. Raises what it raises.
         """
-        at = self._newest()
-        if at is None or at["id"] != self.snapshot.version:
-            raise ConcurrentChangeError(f"{self._root} has another snapshot by now; nothing was committed")
-        schema = self._schema(at["schemaId"])
-        if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
-            raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
         live = {file.recorded: file for file in self.snapshot.files}
-        if missing := indexes.keys() - live.keys():
-            raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
-        attached = _Attached(self, at, {live[recorded].path: data for recorded, data in indexes.items()})
-        attached.commit()
+        with Attaching(self) as attaching:
+            attaching.require_newest()
+            if missing := indexes.keys() - live.keys():
+                raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
+            for recorded, data in indexes.items():
+                attaching.write(live[recorded], data)
+            attaching.commit()
         return self.refresh()
 
     # ---- files of metadata -----------------------------------------------------------------
@@ -151,18 +178,21 @@ class OpenPaimon:
         raise ValueError(f"{self._root} has no snapshot {as_of}")
 
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
+        self._searched.clear()
+        schemas = self._ids("schema", "schema-") if is_newest else []
         if at is None:
+            self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
             return Snapshot(self.kind, self._root, None, ())
         try:
             # Readers take the table's schema for its newest snapshot, and for another one the snapshot's own.
-            schemas = self._ids("schema", "schema-")
-            schema = self._schema(schemas[-1] if is_newest and schemas else at["schemaId"])
+            schema = self._now = self._schema(schemas[-1] if schemas else at["schemaId"])
             names = [at["baseManifestList"], at["deltaManifestList"]]
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
             with_deletes = self._with_deletes(at)
-            files = tuple(self._live_files(schema, live, with_deletes))
-            return Snapshot(self.kind, self._root, int(at["id"]), files)
+            found = list(self._live_files(schema, live, with_deletes))
+            statistics = recorded(schema.fields.items(), [each for _, each in found]) if not schema.keys else None
+            return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in found), recorded=statistics)
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
 
@@ -182,7 +212,8 @@ class OpenPaimon:
 
     def _live_files(
         self, schema: _Schema, live: Iterable[dict[str, Any]], with_deletes: set[str] | None
-    ) -> Iterator[LiveFile]:
+    ) -> Iterator[tuple[LiveFile, Statistics | None]]:
+        """Yield the live files, each with what the manifest records of its values, if that counts."""
         merged = schema.merged
         for entry in live:
             file = entry["_FILE"]
@@ -194,16 +225,21 @@ class OpenPaimon:
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
                 reason = "its rows have not come to their buckets yet"
-            name = file["_FILE_NAME"]
-            yield LiveFile(
+            name, known_as = file["_FILE_NAME"], self._recorded(file, path)
+            self._origins[known_as] = _Origin(file["_SCHEMA_ID"], _has_index(file))
+            live_file = LiveFile(
                 path,
-                file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/"),
+                known_as,
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
                 has_deletes=merged is not None or with_deletes is None or name in with_deletes,
                 not_excluded=reason,
                 file_index=_file_index(file, own, folder) if schema.uses_indexes else None,
             )
+            yield live_file, own.statistics(file) if reason is None else None
+
+    def _recorded(self, file: dict[str, Any], path: str) -> str:
+        return file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/")
 
     def _place(self, schema: _Schema, entry: dict[str, Any]) -> tuple[str, str]:
         """Return a file's path and that of its folder."""
@@ -211,62 +247,159 @@ class OpenPaimon:
         if external := file.get("_EXTERNAL_PATH"):
             path = re.sub(r"^file:(//)?(?=/)", "", external)
             return path, path.rpartition("/")[0]
-        parts = [self._root, *schema.data_folder, *schema.partition_folders(entry["_PARTITION"])]
         bucket = "postpone" if entry["_BUCKET"] == _POSTPONED else entry["_BUCKET"]
-        folder = "/".join([*parts, f"bucket-{bucket}"])
+        names = (*schema.data_folder, *schema.partition_folders(entry["_PARTITION"]), f"bucket-{bucket}")
+        if any(name.endswith("=") for name in names):
+            folder = self._search(names, file["_FILE_NAME"])
+        else:
+            folder = "/".join([self._root, *names])
         return f"{folder}/{file['_FILE_NAME']}", folder
+
+    def _search(self, names: tuple[str, ...], wanted: str) -> str:
+        """Return the folder that has a file, among those of such names; one that ends in `=` only begins so.
+
+        Files have names of their own in all of the table, so it is the right one.
+        """
+        if names not in self._searched:
+            folders = [self._root]
+            for name in names:
+                if name.endswith("="):
+                    folders = [
+                        f"{above}/{one}" for above in folders for one in self._names(above) if one[: len(name)] == name
+                    ]
+                else:
+                    folders = [f"{above}/{name}" for above in folders]
+            self._searched[names] = {one: folder for folder in folders for one in self._names(folder)}
+        if wanted not in self._searched[names]:
+            raise FileNotFoundError(f"{wanted} is in no folder {'/'.join(names).replace('=/', '=*/')} of {self._root}")
+        return self._searched[names][wanted]
+
+    def _names(self, folder: str) -> list[str]:
+        return Folder(folder, storage_options=self._options).names()
 
 
 _POSTPONED = -2
 
 
-class _Attached:
-    """A commit of indexes.
+class _Origin(NamedTuple):
+    """What a live file was written with."""
+
+    schema: int
+    has_index: bool
+
+
+class Attaching:
+    """Indexes on their way into a table: written beside their data files, and then attached in one snapshot.
+
+    Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the
+    next compaction drops the indexes. For append tables in local directories, at their newest snapshot. In a catalog
+    that commits otherwise than by files, such as REST or Hive with locks, use Paimon's own procedure.
+
+    At the end of its `with` block all that was written and not committed is removed; if it cannot be told whether a
+    commit reached the table, everything stays, and a note on the error names it.
 
     Each manifest with such files gets a new one: of each file first the old entry, deleted, and then the changed one,
     added. Whoever expires snapshots takes a deleted file for one to remove unless it is added afterwards; the other way
     round the data would be lost. A new manifest has the statistics of the old one, which cover all that is in it.
     """
 
-    def __init__(self, table: OpenPaimon, at: dict[str, Any], indexes: dict[str, bytes]) -> None:
-        self._table, self._at, self._indexes = table, at, indexes
+    def __init__(self, table: OpenPaimon) -> None:
+        table.require_indexable()
+        self._table = table
+        self._indexes: dict[str, tuple[Folder, str]] = {}
         self._written: list[tuple[Folder, str]] = []
         self._id = uuid.uuid4()
+        self._must_stay = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        ours = [*self._indexes.values(), *self._written]
+        left = ours if self._must_stay else _remove(ours)
+        if error is not None and left:
+            names = " ".join(f"{folder.path}/{name}" for folder, name in left)
+            error.add_note(f"If the commit did not reach the table, no snapshot holds these files: {names}")
+
+    def require_newest(self) -> dict[str, Any]:
+        """Return the table's newest snapshot. Raises `ConcurrentChangeError` if it is not the one that is loaded."""
+        at = self._table._newest()
+        if at is None or at["id"] != self._table.snapshot.version:
+            raise ConcurrentChangeError(f"{self._table._root} has another snapshot by now; nothing was committed")
+        return at
+
+    def write(self, file: LiveFile, data: bytes) -> str:
+        """Write the index of a live file beside it, under a name that nothing has, and return its path.
+
+        Raises `UnsupportedError` for a file that has an index, or does not lie on this machine.
+        """
+        if self._table.has_index(file):
+            raise UnsupportedError(f"{file.path} has an index; nothing was committed")
+        path, _, name = file.path.rpartition("/")
+        folder = Folder(path)
+        if not is_local(folder.fs):
+            raise UnsupportedError(f"{file.path} lies outside of this machine's file systems")
+        for number in count():
+            taken = f"{name}{f'-{number}' if number else ''}{_INDEX}"
+            # In this order: what is there is never taken for ours, and what is ours never forgotten.
+            if not _is_there(folder, taken):
+                self._indexes[file.recorded] = folder, taken
+                try:
+                    folder.create(taken, data)
+                except FileExistsError:
+                    del self._indexes[file.recorded]
+                else:
+                    return f"{path}/{taken}"
+        raise AssertionError("count() has no end")
+
+    def withdraw(self, recorded: str) -> None:
+        """Remove the index of a file again."""
+        _remove([self._indexes[recorded]])
+        del self._indexes[recorded]
 
     def commit(self) -> None:
+        """Attach all indexes in one snapshot, the next one after the table's.
+
+        Raises `ConcurrentChangeError` if the table has another snapshot by now, and what is understood of it no longer
+        fits: then nothing was committed, and it may be tried again once the table was refreshed.
+        """
         try:
             self._commit()
         except BaseException:
-            if not self._may_have_landed():
-                for folder, name in self._written:
-                    folder.remove([name])
+            self._must_stay = self._may_have_landed()
+            if not self._must_stay:
+                _remove(self._written)
+                self._written, self._id = [], uuid.uuid4()
             raise
+        self._must_stay = True
 
     def _may_have_landed(self) -> bool:
         """Return whether the snapshot may be there, although its writing failed."""
         try:
-            name = f"snapshot-{self._at['id'] + 1}"
+            name = f"snapshot-{(self._table.snapshot.version or 0) + 1}"
             there = name in self._table._folder("snapshot").names()
             return there and str(self._id) in self._table._json("snapshot", name)["deltaManifestList"]
         except Exception:  # whatever it is, what may be a part of the table stays
             return True
 
     def _commit(self) -> None:
-        table, at = self._table, self._at
+        table, at = self._table, self.require_newest()
+        table.require_indexable()
         schema, listed = self._read([at["baseManifestList"], at["deltaManifestList"]])
+        waiting = {recorded: name for recorded, (_, name) in self._indexes.items()}
         changed = []
         manifests = [self._read([record["_FILE_NAME"]]) for record in listed]
         live = {id(entry) for entry in _merged(entry for _, entries in manifests for entry in entries)}
         for number, (record, (entry_schema, entries)) in enumerate(zip(listed, manifests, strict=True)):
-            swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry)]
+            swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry, waiting)]
             if swaps:
                 name = f"manifest-{self._id}-{number}"
                 size = self._write(name, entry_schema, swaps)
                 half = len(swaps) // 2
                 counts = {"_NUM_ADDED_FILES": half, "_NUM_DELETED_FILES": half}
                 changed.append({**record, "_FILE_NAME": name, "_FILE_SIZE": size, **counts})
-        if self._indexes:
-            raise UnsupportedError(f"{min(self._indexes)} is in no manifest as it is; nothing was committed")
+        if waiting:
+            raise UnsupportedError(f"{min(waiting)} is in no manifest as it is; nothing was committed")
         lists = {"base": (f"manifest-list-{self._id}-0", listed), "delta": (f"manifest-list-{self._id}-1", changed)}
         new = {
             **at,
@@ -313,32 +446,40 @@ class _Attached:
 
         out = io.BytesIO()
         fastavro.writer(out, schema, records, codec="zstandard")
-        self._create(self._table._folder("manifest"), name, out.getvalue())
+        folder = self._table._folder("manifest")
+        self._written.append((folder, name))  # before it is there: nobody else has this name
+        folder.create(name, out.getvalue())
         return out.tell()
 
-    def _create(self, folder: Folder, name: str, data: bytes) -> None:
-        folder.create(name, data)
-        self._written.append((folder, name))
-
-    def _swap(self, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    def _swap(self, entry: dict[str, Any], waiting: dict[str, str]) -> list[dict[str, Any]]:
         """Return the old entry, deleted, and the new one, added, of a file that gets an index; none of another."""
         file = entry["_FILE"]
-        path, folder = self._table._place(self._table._schema(file["_SCHEMA_ID"]), entry)
-        if path not in self._indexes:
+        path, _ = self._table._place(self._table._schema(file["_SCHEMA_ID"]), entry)
+        name = waiting.pop(self._table._recorded(file, path), None)
+        if name is None:
             return []
-        extra = list(file.get("_EXTRA_FILES") or ())
-        if file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra):
+        if _has_index(file):
             raise UnsupportedError(f"{path} has an index; nothing was committed")
-        beside = Folder(folder)
-        taken = beside.names()
-        name = f"{file['_FILE_NAME']}{_INDEX}"
-        number = 0
-        while name in taken:
-            number += 1
-            name = f"{file['_FILE_NAME']}-{number}{_INDEX}"
-        self._create(beside, name, self._indexes.pop(path))
-        added = {**entry, "_FILE": {**file, "_EXTRA_FILES": [*extra, name]}}
+        added = {**entry, "_FILE": {**file, "_EXTRA_FILES": [*(file.get("_EXTRA_FILES") or ()), name]}}
         return [{**entry, "_KIND": 1}, added]
+
+
+def _remove(written: Iterable[tuple[Folder, str]]) -> list[tuple[Folder, str]]:
+    """Remove files, and return those that cannot be."""
+    left = []
+    for folder, name in written:
+        try:
+            folder.remove([name])
+        except OSError:
+            left.append((folder, name))
+    return left
+
+
+def _is_there(folder: Folder, name: str) -> bool:
+    try:
+        return bool(folder.source(name))
+    except FileNotFoundError:
+        return False
 
 
 def _contents(sources: Sequence[Source]) -> Iterator[bytes]:
@@ -397,6 +538,11 @@ def _file_index(file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | 
     return FileIndex(own.columns, path=f"{folder}/{names[0]}") if len(names) == 1 else None
 
 
+def _has_index(file: dict[str, Any]) -> bool:
+    extra = file.get("_EXTRA_FILES") or ()
+    return file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra)
+
+
 def _unreadable(file: dict[str, Any]) -> str | None:
     if not file["_FILE_NAME"].endswith(".parquet"):
         return f"it is no Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
@@ -434,6 +580,19 @@ class _Schema:
     def uses_indexes(self) -> bool:
         return self._is_on("file-index.read.enabled", "true")
 
+    def statistics(self, file: dict[str, Any]) -> Statistics | None:
+        """Return what the manifest records of the values in a file that was written with this schema."""
+        names = file.get("_VALUE_STATS_COLS")
+        own = {name: (number, kind) for number, (name, kind) in self.fields.items()}
+        if names is not None and not own.keys() >= set(names):
+            return None
+        columns = tuple(own[name] for name in (own if names is None else names))
+        return Statistics(file["_ROW_COUNT"], file["_VALUE_STATS"], columns)
+
+    @property
+    def indexed(self) -> set[str]:
+        return {name.strip() for name in self._options.get("file-index.bloom-filter.columns", "").split(",")}
+
     @property
     def tracks_rows(self) -> bool:
         return self._is_on("row-tracking.enabled")
@@ -454,13 +613,23 @@ class _Schema:
         return None
 
     def partition_folders(self, packed: bytes) -> Iterator[str]:
-        """Yield the folders of a partition, whose values are a binary row."""
-        values = _binary_row(packed, self._partition_types)
+        """Yield the names of a partition's folders; of one that is not known its beginning, `k=`.
+
+        Those of floats, times and bytes depend on the release of Paimon, that of Java, the time zone, or on nothing,
+        and not every release knows of names that are not legacy ones.
+        """
+        values = _partition_values(packed, self._partition_types)
         blank = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
         is_legacy = self._is_on("partition.legacy-name", "true")
         for key, value in zip(self._partition_keys, values, strict=True):
-            text = value if isinstance(value, str | None) else _partition_text(value, is_legacy=is_legacy)
+            if value is _UNKNOWN or (isinstance(value, _Day) and not is_legacy):
+                yield f"{_escaped(key)}="
+                continue
+            text = value if isinstance(value, str | None) else _partition_text(value)
             yield f"{_escaped(key)}={_escaped(text if text and not text.isspace() else blank)}"
+
+
+_NOTHING: dict[str, Any] = {"fields": [], "primaryKeys": [], "partitionKeys": []}
 
 
 def _unlike(table: _Schema, own: _Schema) -> str | None:
@@ -511,46 +680,32 @@ def _bare(kind: Any) -> Any:
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 
 
-def _binary_row(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
-    """Return the values of a row: its arity, a bit for each NULL after 8 of the header, and 8 bytes for each value.
-
-    Text of up to 7 bytes lies in its 8, and the top bit of their last is set; of other text they hold the length and
-    where it begins (BinaryRow.java).
-    """
-    row = packed[4:]
-    nulls = (len(kinds) + 71) // 64 * 8
-    if int.from_bytes(packed[:4], "big") != len(kinds) or len(row) < nulls + 8 * len(kinds):
-        raise CorruptFileError(f"a partition of {len(packed)} bytes for {len(kinds)} columns")
+def _partition_values(packed: bytes, kinds: Sequence[Any]) -> list[Any]:
+    """Return the values of a partition, `_UNKNOWN` of types whose folders have other names."""
+    row = Row(packed, len(kinds))
     values: list[Any] = []
     for position, kind in enumerate(kinds):
-        at = nulls + 8 * position
-        word = int.from_bytes(row[at : at + 8], "little")
-        if row[(position + 8) // 8] >> (position % 8) & 1:
+        if row.is_null(position):
             values.append(None)
         elif _length(kind, "VARCHAR", "STRING") or _length(kind, "CHAR", "CHAR"):
-            size, start = (word >> 56 & 0x7F, at) if word >> 63 else (word & 0xFFFFFFFF, word >> 32)
-            text = row[start : start + size]
-            if len(text) != size:
-                raise CorruptFileError(f"a partition whose text lies beyond its {len(packed)} bytes")
-            values.append(text.decode())
+            values.append(row.data(position).decode())
         elif kind in _WIDTHS:
-            value: Any = int.from_bytes(row[at : at + _WIDTHS[kind]], "little", signed=True)
+            value = row.integer(position, _WIDTHS[kind])
             values.append({"BOOLEAN": bool(value), "DATE": _Day(value)}.get(kind, value))
         else:
-            raise UnsupportedError(f"the names of partitions by {kind} are not known here")
+            values.append(_UNKNOWN)
     return values
+
+
+_UNKNOWN = object()
 
 
 class _Day(int):
     pass
 
 
-def _partition_text(value: int, *, is_legacy: bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, _Day) and not is_legacy:
-        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
-    return str(int(value))
+def _partition_text(value: int) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(int(value))
 
 
 def _escaped(text: str) -> str:

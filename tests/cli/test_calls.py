@@ -17,7 +17,7 @@ from parquet_bloom.sbbf import MAX_BYTES
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
 OTHERS = (
     *("demo", "add_to_table", "execute", "index_create", "index_refresh", "index_drop", "index_show"),
-    *("add_hudi_filter", "write_paimon_index"),
+    *("add_hudi_filter", "write_paimon_index", "attach_paimon_index"),
 )
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
 SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom, verb)) for verb in (*VERBS, *OTHERS)}
@@ -148,6 +148,11 @@ def spark_calls(monkeypatch, tmp_path):
             "index paimon a -c x -c y --items 9 --fpp 0.5 --type x=TINYINT -o out",
             "write_paimon_index('a', ['x', 'y'], output='out', items=9, fpp=0.5, types={'x': 'TINYINT'})",
         ),
+        (
+            "index paimon a -c x -c y --items 9 --fpp 0.5 --attach --json",
+            "attach_paimon_index('a', ['x', 'y'], items=9, fpp=0.5)",
+        ),
+        ("index paimon a -c x --attach -n --jobs 2", "attach_paimon_index('a', ['x'], dry_run=True, jobs=2)"),
         ("add a -c x --table delta -n --jobs 2", "add_to_table('a', ['x'], kind='delta', dry_run=True, jobs=2)"),
         (
             "add n.t -c x --table iceberg --catalog prod",
@@ -314,6 +319,10 @@ def test_the_list_of_commands_is_whole():
         ("add a -c x --engine spark --strict", "leave it out"),
         ("prune a -w x=1 --engine spark --strict", "leave it out"),
         ("probe a x 1 --engine spark", "No such option"),
+        ("index paimon a -c x --attach -o b", "--output makes no sense with --attach"),
+        ("index paimon a -c x --attach --type x=INT", "--type makes no sense with --attach"),
+        ("index paimon a -c x --attach --storage-option k=v", "--storage-option makes no sense with --attach"),
+        ("index paimon a -c x -n", "--dry-run and --jobs are for --attach"),
     ],
 )
 def test_a_wrong_line_is_told_and_calls_nothing(calls, line, said):

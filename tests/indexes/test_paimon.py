@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference import xxh64
+from reference import paimon_filter, paimon_places, wang64, xxh64
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.indexes import paimon
@@ -298,41 +298,10 @@ def test_bytes_that_are_no_filter_are_told(payload: bytes) -> None:
 # ---- a slow reference ----------------------------------------------------------------------
 
 
-def shifted(x: int, bits: int) -> int:
-    """Returns 64 bits shifted to the right, the sign's bit repeated."""
-    return int(f"{x:064b}"[0] * bits + f"{x:064b}"[: 64 - bits], 2)
-
-
-def slow_wang(value: int) -> int:
-    x = value % 2**64
-    x = (2**64 - 1 - x + (x << 21)) % 2**64
-    x = x ^ shifted(x, 24)
-    x = (x + (x << 3) + (x << 8)) % 2**64
-    x = x ^ shifted(x, 14)
-    x = (x + (x << 2) + (x << 4)) % 2**64
-    x = x ^ shifted(x, 28)
-    return (x + (x << 31)) % 2**64
-
-
-def slow_places(hashed: int, num_hashes: int, num_bits: int) -> set[int]:
-    low, high = struct.unpack("<ii", struct.pack("<Q", hashed))
-    places = set()
-    for number in range(1, num_hashes + 1):
-        (c,) = struct.unpack("<i", struct.pack("<q", low + number * high)[:4])
-        places.add((c if c >= 0 else -c - 1) % num_bits)
-    return places
-
-
-def slow_filter(hashes: list[int], num_hashes: int, num_bits: int) -> bytes:
-    places = {place for hashed in hashes for place in slow_places(hashed, num_hashes, num_bits)}
-    bits = [sum(1 << bit for bit in range(8) if 8 * byte + bit in places) for byte in range(num_bits // 8)]
-    return struct.pack(">i", num_hashes) + bytes(bits)
-
-
 @given(st.lists(INT64))
 @example([-1, 0, 1, -(2**63), 2**63 - 1])
 def test_integers_hash_as_the_reference_has_it(values: list[int]) -> None:
-    wanted = [slow_wang(value) for value in values]
+    wanted = [wang64(value) for value in values]
     assert [paimon.wang64(value) for value in values] == wanted
     assert [h % 2**64 for h in array_hashes(pa.array(values, pa.int64()), "BIGINT").to_pylist()] == wanted
 
@@ -352,13 +321,13 @@ def test_filters_are_those_of_the_reference(values: list[int | None], size: tupl
     num_hashes, num_bits = size_for(items, fpp)
     payload = build(pa.array(values, pa.int64()), "BIGINT", items=items, fpp=fpp)
     present = [value for value in values if value is not None]
-    assert payload == slow_filter([slow_wang(value) for value in present], num_hashes, num_bits)
+    assert payload == paimon_filter([wang64(value) for value in present], num_hashes, num_bits)
     bloom = PaimonFilter(payload, COLUMN, "BIGINT")
     assert bloom.might_contain(present) == b"\1" * len(present)
     others = range(100)
     set_bits = {8 * at + bit for at, byte in enumerate(payload[4:]) for bit in range(8) if byte >> bit & 1}
     assert list(bloom.might_contain(others)) == [
-        slow_places(slow_wang(value), num_hashes, num_bits) <= set_bits for value in others
+        paimon_places(wang64(value), num_hashes, num_bits) <= set_bits for value in others
     ]
 
 
@@ -374,12 +343,12 @@ def test_times_are_rounded_down_to_what_paimon_hashes() -> None:
     instants = [-1, -999_999, -1_000_001, 1_700_000_000_123_456_789]
     ns = pa.array(instants, pa.int64()).cast(pa.timestamp("ns"))
     for kind, step in (("TIMESTAMP(3)", 10**6), ("TIMESTAMP(0)", 10**6), ("TIMESTAMP", 1000), ("TIMESTAMP(9)", 1000)):
-        wanted = [slow_wang(instant // step) for instant in instants]
+        wanted = [wang64(instant // step) for instant in instants]
         assert [h % 2**64 for h in array_hashes(ns, kind).to_pylist()] == wanted
     seconds = pa.array([-5], pa.int64()).cast(pa.timestamp("s", "UTC"))
-    assert array_hashes(seconds, "TIMESTAMP_LTZ(6)")[0].as_py() % 2**64 == slow_wang(-5_000_000)
+    assert array_hashes(seconds, "TIMESTAMP_LTZ(6)")[0].as_py() % 2**64 == wang64(-5_000_000)
     noon = pa.array([43_200_000_000_999], pa.time64("ns"))
-    assert array_hashes(noon, "TIME(9)")[0].as_py() % 2**64 == slow_wang(43_200_000)
+    assert array_hashes(noon, "TIME(9)")[0].as_py() % 2**64 == wang64(43_200_000)
 
 
 @pytest.mark.parametrize(
@@ -515,3 +484,59 @@ def test_errors_are_the_librarys() -> None:
     for size in (*range(60), 5000):
         with pytest.raises(ParquetBloomError):
             parse_container(rng.randbytes(size))
+
+
+# ---- literals that are asked for again -----------------------------------------------------
+
+ONES: list[Any] = [1, True, 1.0, Decimal(1), "1", b"1", 0.0, -0.0, 0, None, date(2026, 1, 1), "\ud800", 2**63, -(2**63)]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(ONES) | INT64 | st.text(max_size=3), max_size=4), max_size=12),
+    st.lists(st.sampled_from(["TINYINT", "INT", "BIGINT", "DOUBLE", "STRING", "CHAR(2)", "BYTES", "DATE"]), min_size=1),
+)
+def test_a_list_of_literals_is_answered_as_each_of_them_is(lists: list[list[Any]], kinds: list[str]) -> None:
+    """However often it is asked for, and whatever equal ones were asked for before."""
+    payload = paimon_filter(
+        [hashed for value in range(0, 99, 3) for hashed in (wang64(value), xxh64(b"%d" % value))], 2, 128
+    )
+    for literals in [*lists, *lists]:
+        for kind in kinds:
+            bloom = PaimonFilter(payload, COLUMN, kind)
+            wanted = []
+            for literal in literals:
+                hashes = paimon.literal_hashes(kind, literal)
+                wanted.append(not hashes or any(map(bloom.contains_hash, hashes)))
+            assert list(bloom.might_contain(literals)) == wanted
+
+
+def test_a_list_that_changes_is_another_one() -> None:
+    bloom = PaimonFilter(build(pa.array([1], pa.int64()), "BIGINT", items=9, fpp=0.001), COLUMN, "BIGINT")
+    blob = bytearray(b"a")
+    raw = PaimonFilter(build(pa.array([b"b"]), "BYTES", items=9, fpp=0.001), COLUMN, "BYTES")
+    literals = [2]
+    assert (bloom.might_contain(literals), raw.might_contain([blob])) == (b"\0", raw.might_contain([b"a"]))
+    literals[0] = 1
+    blob[:] = b"b"
+    assert (bloom.might_contain(literals), raw.might_contain([blob])) == (b"\1", b"\1")
+
+
+def test_literals_are_hashed_once_for_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paimon._Recent, "entries", ())
+    asked = []
+    monkeypatch.setattr(paimon, "literal_hashes", lambda kind, value: asked.append(value) or (7,))
+    keys = [date(2026, 1, 1), date(2026, 1, 2)]
+    for _ in range(5):
+        PaimonFilter(b"\0\0\0\3" + bytes(8), COLUMN, "DATE").might_contain(keys)
+    assert asked == keys
+
+
+def test_few_lists_are_remembered_and_none_that_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paimon._Recent, "entries", ())
+    monkeypatch.setattr(paimon, "_MOST_REMEMBERED", 100)
+    bloom = PaimonFilter(b"\0\0\0\3" + bytes(8), COLUMN, "BIGINT")
+    for length in (*range(30), 60, 70, 101):
+        assert bloom.might_contain(list(range(length))) == bytes(length)
+        assert len(paimon._Recent.entries) <= paimon._LISTS_REMEMBERED
+        assert sum(len(literals) for _, literals, _ in paimon._Recent.entries) <= 100
+    assert len(paimon._Recent.entries[0][1]) == 70

@@ -18,9 +18,18 @@ import fastavro
 import fsspec
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from samples import FIXTURES
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom import attach_paimon_index, lookup, paimon_indexes, prune
+from parquet_bloom.cli import main
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    CorruptFileError,
+    ParquetBloomError,
+    UnsupportedError,
+)
 from parquet_bloom.indexes import paimon as index
 from parquet_bloom.indexes.paimon_files import paimon_index
 from parquet_bloom.storage import Folder, RequestLog, find, run
@@ -367,7 +376,7 @@ def test_nothing_is_committed(unpacked: Open) -> None:
     with pytest.raises(UnsupportedError, match="rewrite_file_index"):
         open_table(str(table))
     opened = OpenPaimon(table)
-    with pytest.raises(UnsupportedError, match="not committed to"):
+    with pytest.raises(UnsupportedError, match="not swapped here"):
         opened.commit([])
     assert opened.refusal(opened.snapshot.files[0])
     assert opened.refresh() == opened.snapshot
@@ -419,15 +428,36 @@ def test_a_table_on_another_file_system_is_read_through_it(unpacked: Open) -> No
         memory.rm("/lake", recursive=True)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "DECIMAL(9, 2)", "TIME(3)", "TIMESTAMP(6)", "BYTES"])
+def test_a_partition_whose_name_is_not_known_is_found_by_its_files(kind: str, unpacked: Open) -> None:
+    """The names depend on who wrote them; those of the table stand for any."""
+    table, _ = unpacked("paimon/avro")
+    known = read(table)
+    for path in (table / "schema").glob("schema-*"):
+        schema = json.loads(path.read_text("utf-8"))
+        retyped(kind, "day")(schema)
+        path.write_text(json.dumps(schema), "utf-8")
+    assert [file.path for file in read(table).files] == [file.path for file in known.files]
+    memory = fsspec.filesystem("memory")
+    memory.put(str(table), "/lake/found", recursive=True)
+    try:
+        assert listed(read("memory://lake/found")) == listed(known)
+    finally:
+        memory.rm("/lake", recursive=True)
+    if kind == "DOUBLE":
+        assert attach_paimon_index(table, "id", items=20).version == 3
+    Path(known.files[0].path).unlink()
+    with pytest.raises(FileNotFoundError, match=r"is in no folder day=\*/bucket-0"):
+        read(table)
+
+
 def test_partitions_that_are_not_understood_are_refused() -> None:
     packed = (1).to_bytes(4, "big") + bytes(16)
-    with pytest.raises(UnsupportedError, match="DOUBLE"):
-        paimon._binary_row(packed, ["DOUBLE"])
     for damaged in (b"", packed[:-1], (2).to_bytes(4, "big") + bytes(24)):
         with pytest.raises(CorruptFileError):
-            paimon._binary_row(damaged, ["INT"])
+            paimon._partition_values(damaged, ["INT"])
     with pytest.raises(CorruptFileError):
-        paimon._binary_row(packed[:12] + (99 << 32 | 9).to_bytes(8, "little"), ["STRING"])
+        paimon._partition_values(packed[:12] + (99 << 32 | 9).to_bytes(8, "little"), ["STRING"])
 
 
 @pytest.mark.parametrize(
@@ -437,7 +467,7 @@ def test_partitions_that_are_not_understood_are_refused() -> None:
         ("BOOLEAN", 0, "false"),
         ("TINYINT", 0xFF, "-1"),
         ("BIGINT", 2**63, str(-(2**63))),
-        ("DATE", 20_000, "2024-10-04"),
+        ("DATE", 20_000, ""),  # which only begins so
         ("VARCHAR(9)", int.from_bytes(b"abc\0\0\0\0\x83", "little"), "abc"),
         ("CHAR(3)", int.from_bytes(b"\0\0\0\0\0\0\0\x80", "little"), "__HIVE__"),
     ],
@@ -577,3 +607,197 @@ def test_tables_with_a_primary_key_get_no_indexes(name: str, unpacked: Open) -> 
     with pytest.raises(UnsupportedError, match="append tables"):
         opened.attach(indexes(opened.snapshot))
     assert contents(table) == before
+
+
+def unindexed(table: Path) -> dict[str, bytes]:
+    """Takes the indexes of the newest snapshot's files out of all manifests, and returns them."""
+    found = {file.recorded: container(file) for file in read(table).files if file.file_index}
+    for path in (table / "manifest").glob("manifest-*"):
+        if "list" not in path.name:
+            change(path, lambda entry: entry["_FILE"].update(_EXTRA_FILES=[], _EMBEDDED_FILE_INDEX=None))
+    for path in table.rglob("*.index"):
+        path.unlink()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "items"),
+    [
+        ("paimon/append", "id,name,small,price,ratio,day,at,fine,zoned,raw", 60),
+        ("paimon/evolved", "id,title,name", 60),  # which were id, name and other in the file with an index
+    ],
+)
+def test_a_command_makes_the_indexes_that_paimon_made(name: str, columns: str, items: int, unpacked: Open) -> None:
+    table, _ = unpacked(name)
+    theirs, old = unindexed(table), read(table)
+    attached = attach_paimon_index(table, columns.split(","), items=items, fpp=0.05)
+    new = read(table)
+    assert attached.version == new.version == (old.version or 0) + 1
+    assert listed(new) == listed(old)
+    assert {row.status for row in attached.rows} == {"written"}
+    assert [row.bytes_added for row in attached.rows] == [len(container(file)) for file in new.files]
+    ours = {file.recorded: container(file) for file in new.files}
+    same = [recorded for recorded, data in theirs.items() if ours[recorded] == data]
+    assert len(same) == (len(theirs) if name == "paimon/append" else 1)
+    assert attached.notes == () if name == "paimon/append" else "title" in attached.notes[0]
+
+
+def test_attached_indexes_are_asked(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    unindexed(table)
+    present = {file.path: set(column(file, "name").to_pylist()) for file in read(table).files}
+    keys = [f"name {number}{end}" for number in range(1, 9) for end in ("", "?", "??")]  # between least and greatest
+    assert not any("bloom-filter" in str(prune(str(table), f"name = '{key}'").all_files) for key in keys)
+    assert attach_paimon_index(table, "name", items=40).version == 6
+    by_filter = 0
+    for key in keys:
+        pruned = prune(str(table), f"name = '{key}'")
+        assert {path for path, names in present.items() if key in names} <= {file.path for file in pruned.files}
+        by_filter += str(pruned.all_files).count("the Paimon bloom-filter filter of name lacks the value")
+    assert by_filter > len(keys) // 3
+    found = {(row["path"], row["key"]) for row in lookup(str(table), "name", keys).to_arrow().to_pylist()}
+    held = {(path, key) for path, names in present.items() for key in names & set(keys)}
+    assert held <= found
+    assert len({(path, key) for path, key in found if path}) < len(present) * len(keys)
+
+
+def test_what_would_be_attached_is_told_and_what_there_is_kept(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/avro")
+    before = contents(table)
+    planned = attach_paimon_index(table, "id", items=20, dry_run=True)
+    assert (contents(table), planned.version) == (before, None)
+    attached = attach_paimon_index(table, "id", items=20)
+    for ahead, row in zip(planned.rows, attached.rows, strict=True):
+        assert (ahead.path, ahead.output, ahead.bytes_added) == (row.path, row.output, row.bytes_added)
+        assert row.status == ("written" if row.path.endswith(".parquet") else "refused")
+    assert "file-index.bloom-filter.columns: id" in attached.notes[0]
+    after = contents(table)
+    again = attach_paimon_index(table, "id", items=20)
+    assert (again.version, again.notes, contents(table)) == (None, (), after)
+    assert {row.notes for row in again.rows if not row.error} == {("has an index",)}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "sizes", "error"),
+    [
+        ("paimon/pk", "id", {}, UnsupportedError),
+        ("paimon/pk_dv", "id", {}, UnsupportedError),
+        ("paimon/avro", ["id", "nothing"], {}, ColumnNotFoundError),
+        ("paimon/append", ["id", "cost"], {}, UnsupportedError),  # a DECIMAL
+        ("paimon/avro", [], {}, ValueError),
+        ("paimon/avro", "id", {"items": 0}, ValueError),
+        ("paimon/avro", ["id", "name"], {"fpp": {"id": 0.1}}, ValueError),
+    ],
+)
+def test_what_cannot_be_attached_is_refused_before_the_first_byte(
+    name: str, columns: list[str] | str, sizes: dict[str, Any], error: type[Exception], unpacked: Open
+) -> None:
+    table, _ = unpacked(name)
+    before = contents(table)
+    with pytest.raises(error):
+        attach_paimon_index(table, columns, **sizes)
+    assert contents(table) == before
+
+
+def test_only_tables_in_local_directories_are_attached_to(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="local directories"):
+        attach_paimon_index("memory://lake/orders", "id")
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="not the directory of a Paimon table"):
+            attach_paimon_index(path, "id")
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_interruption_leaves_the_table_as_it_was(
+    is_late: bool, unpacked: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = unpacked("paimon/avro")
+    before, create = contents(table), Folder.create
+    made: list[str] = []
+
+    def interrupted(folder: Folder, name: str, data: bytes) -> None:
+        made.append(name)
+        if len(made) == stop and not is_late:
+            raise KeyboardInterrupt
+        create(folder, name, data)
+        if len(made) == stop:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Folder, "create", interrupted)
+    stop = 0
+    while not made or made[-1] != "snapshot-3":
+        assert contents(table) == before
+        stop += 1
+        made.clear()
+        with pytest.raises(KeyboardInterrupt):
+            attach_paimon_index(table, "id", items=20)
+    assert stop >= 6  # two indexes, a manifest or more, and two lists were there before the snapshot
+    if is_late:
+        assert sum(file.file_index is not None for file in read(table).files) == 2
+    else:
+        assert contents(table) == before
+
+
+def test_another_writer_goes_before_and_the_commit_is_tried_again(
+    unpacked: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = unpacked("paimon/avro")
+    before, create = read(table), Folder.create
+    gone = next(file for file in before.files if file.path.endswith(".parquet"))
+
+    def overtaken(folder: Folder, name: str, data: bytes) -> None:
+        if name == "snapshot-3":
+            for path in {path for path in manifests(table, 2) if gone_entry(path, gone)}:
+                change(path, lambda entry: entry.update(_KIND=1 if entry["_FILE"]["_FILE_NAME"] in gone.path else 0))
+            newest = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
+            (table / "snapshot" / name).write_text(json.dumps({**newest, "id": 3}), "utf-8")
+        create(folder, name, data)
+
+    monkeypatch.setattr(Folder, "create", overtaken)
+    attached = attach_paimon_index(table, "id", items=20)
+    assert attached.version == read(table).version == 4
+    rows = {row.path: row for row in attached.rows if row.path.endswith(".parquet")}
+    assert "another writer took the file out" in str(rows.pop(gone.path).error)
+    (row,) = rows.values()
+    assert row.status == "written"
+    assert {str(path) for path in table.rglob("*.index")} == {row.output}
+    referred = {path.name for path in manifests(table, 4)}
+    assert {path.name for path in (table / "manifest").glob("manifest-*-0") if path.stat().st_size} & referred
+
+
+def gone_entry(path: Path, file: LiveFile) -> bool:
+    entries = fastavro.reader(io.BytesIO(path.read_bytes()))
+    return any(entry["_FILE"]["_FILE_NAME"] in file.path for entry in entries)
+
+
+def test_where_others_leave_no_room_nothing_is_left_behind(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    before, create = contents(table), Folder.create
+
+    def overtaken(folder: Folder, name: str, data: bytes) -> None:
+        if name.startswith("snapshot-"):
+            newest = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
+            number = int(name.rpartition("-")[2])
+            (table / "snapshot" / name).write_text(json.dumps({**newest, "id": number}), "utf-8")
+        create(folder, name, data)
+
+    monkeypatch.setattr(Folder, "create", overtaken)
+    monkeypatch.setattr(paimon_indexes, "pause", lambda attempt: None)
+    with pytest.raises(ConcurrentChangeError, match="another writer committed"):
+        attach_paimon_index(table, "id", items=20)
+    assert {path for path in contents(table) if path.parent.name != "snapshot"} == {
+        path for path in before if path.parent.name != "snapshot"
+    }
+
+
+def test_the_command_says_what_it_did(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    unindexed(table)
+    line = ["index", "paimon", str(table), "-c", "id", "--items", "60", "--attach"]
+    ran = CliRunner().invoke(main, [*line, "--json"])
+    rows = [json.loads(row) for row in ran.stdout.splitlines()]
+    assert (ran.exit_code, [row["status"] for row in rows]) == (0, ["written"] * 3)
+    assert {row["output"] for row in rows} == {str(path) for path in table.rglob("*.index")}
+    ran = CliRunner().invoke(main, line)
+    assert (ran.exit_code, ran.output.count("nothing to do")) == (0, 3)
+    assert CliRunner().invoke(main, [*line, "-c", "cost"]).exit_code == 2

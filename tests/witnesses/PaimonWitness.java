@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -11,6 +12,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.paimon.CoreOptions;
 import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.fileindex.FileIndexFormat;
@@ -141,6 +143,13 @@ public final class PaimonWitness {
                 }
                 return "made";
             }
+            case "partition": { // directory, type, partition.legacy-name, values: a table with a row for each
+                Schema.Builder schema = Schema.newBuilder().partitionKeys("value");
+                return made(asked, schema.option("partition.legacy-name", asked[3]));
+            }
+            case "column": { // directory, type, metadata.stats-mode, values: a table with a row for each, and no indexes
+                return made(asked, Schema.newBuilder().option("metadata.stats-mode", asked[3]));
+            }
             case "find": { // directory, number
                 FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(asked[1]));
                 Predicate equal = new PredicateBuilder(table.rowType()).equal(0, Long.parseLong(asked[2]));
@@ -165,6 +174,24 @@ public final class PaimonWitness {
             default:
                 throw new IllegalArgumentException(asked[0]);
         }
+    }
+
+    private static String made(String[] asked, Schema.Builder schema) throws Exception {
+        LocalFileIO io = LocalFileIO.create();
+        Path path = new Path(asked[1]);
+        schema.column("id", DataTypes.BIGINT())
+                .column("value", DataTypeJsonParser.parseAtomicTypeSQLString(asked[2]))
+                .option("bucket", "-1")
+                .option("file.format", "parquet");
+        new SchemaManager(io, path).createTable(schema.build());
+        BatchWriteBuilder builder = FileStoreTableFactory.create(io, path).newBatchWriteBuilder();
+        try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+            for (int i = 4; i < asked.length; i++) {
+                write.write(GenericRow.of((long) i, asked[i].equals("null") ? null : value(asked[2], asked[i])));
+            }
+            commit.commit(write.prepareCommit());
+        }
+        return "made";
     }
 
     private static String written(Map<String, Map<String, byte[]>> indexes) throws Exception {
@@ -203,6 +230,11 @@ public final class PaimonWitness {
                 return Integer.valueOf(text);
             case "BIGINT":
                 return Long.valueOf(text);
+            case "BOOLEAN":
+                return Boolean.valueOf(text);
+            case "DECIMAL":
+                BigDecimal decimal = new BigDecimal(text);
+                return Decimal.fromBigDecimal(decimal, decimal.precision(), decimal.scale());
             case "FLOAT":
                 return Float.intBitsToFloat(Integer.parseUnsignedInt(text, 16));
             case "DOUBLE":
