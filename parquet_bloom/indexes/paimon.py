@@ -536,6 +536,8 @@ class Builder:
         """Insert all values that are not null. Raises what `array_hashes` does."""
         hashes = _packed_of(array_hashes(values, self._kind))
         _kernel.paimon_insert(self._bits, self._size.num_hashes, hashes)
+        if 0 in _kernel.paimon_check(self._bits, self._size.num_hashes, hashes):
+            raise CorruptFileError("a value just added is not found: this machine's memory or build is broken")
 
     def payload(self) -> bytes:
         """Return the filter, byte by byte what Paimon writes of the same values and options."""
