@@ -322,6 +322,7 @@ def test_time_zones(tmp_path: Path, session: Any, zone: str) -> None:
     session.conf.set("spark.sql.session.timeZone", zone)
     try:
         texts = [f"TIMESTAMP '{m:%Y-%m-%d} {hour:02}:30:00'" for m in MOMENTS for hour in (0, 1, 2, 5, 16, 17)]
+        texts = random.Random(zone).sample(texts, 10)
         frames = [
             same(session, tmp_path / "t", f"{column} = {text}")
             for text in (*texts, "TIMESTAMP '2024-01-01'", "DATE '2024-01-01'", "'2024-10-27T01:30:00Z'")
