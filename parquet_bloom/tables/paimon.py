@@ -713,4 +713,4 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-_SPECIAL = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
