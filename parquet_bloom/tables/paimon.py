@@ -587,7 +587,8 @@ class _Schema:
         if names is not None and not own.keys() >= set(names):
             return None
         columns = tuple(own[name] for name in (own if names is None else names))
-        return Statistics(file["_ROW_COUNT"], file["_VALUE_STATS"], columns)
+        constant = {own[name][0] for name in self._partition_keys if name in own}
+        return Statistics(file["_ROW_COUNT"], file["_VALUE_STATS"], columns, constant)
 
     @property
     def indexed(self) -> set[str]:
@@ -712,4 +713,4 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-_SPECIAL = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")

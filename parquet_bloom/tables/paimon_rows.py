@@ -9,12 +9,22 @@ and 8 bytes for each value, little-endian (BinaryRow.java):
     texts                   of up to 7 bytes here, and the top bit is set; longer ones lie elsewhere
 
 Elsewhere is an offset from the row's first byte after the number, in the upper 32 bits, and a length in the lower ones.
+
+Not all of it can be relied on, and nothing in a manifest tells who wrote it:
+
+- Java's 0.9 merges the statistics of a file's row groups, and passes over row groups without any, as are those whose
+  least and greatest texts have 4096 bytes or more. So bounds and counts of texts may leave out whole row groups. Only
+  those of partition columns count: all their texts in a file are the same.
+- pypaimon 1.3 and 1.4 write timestamps and decimals of every precision in their place. As offsets these are others'
+  bytes, so a value counts only where it lies apart, behind the columns.
+- They take a timestamp for one in the writer's own time zone, and round down to milliseconds by floats. What lies in
+  its place may therefore be off by a day.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from parquet_bloom.bounds import Bounds
@@ -28,7 +38,8 @@ class Row:
 
     def __init__(self, packed: bytes, width: int) -> None:
         self._row, self._nulls = packed[4:], (width + 71) // 64 * 8
-        if int.from_bytes(packed[:4], "big") != width or len(self._row) < self._nulls + 8 * width:
+        self._fixed = self._nulls + 8 * width
+        if int.from_bytes(packed[:4], "big") != width or len(self._row) < self._fixed:
             raise CorruptFileError(f"a row of {len(packed)} bytes for {width} columns")
 
     def is_null(self, position: int) -> bool:
@@ -41,26 +52,54 @@ class Row:
 
     def data(self, position: int) -> bytes:
         """Return a value that is bytes of any length."""
-        word = int.from_bytes(self._word(position), "little")
+        word = self._number(position)
         if word >> 63:
             if (size := word >> 56 & 0x7F) > 7:
                 raise CorruptFileError(f"a value of {size} bytes in 7")
             return self._word(position)[:size]
-        return self._elsewhere(word >> 32, word & 0xFFFFFFFF)
+        return self._elsewhere(word)
 
     def timestamp(self, position: int) -> tuple[int, int]:
         """Return the milliseconds and nanoseconds of a timestamp of a precision above 3."""
-        word = int.from_bytes(self._word(position), "little")
-        return int.from_bytes(self._elsewhere(word >> 32, 8), "little", signed=True), word & 0xFFFFFFFF
+        word = self._number(position)
+        nanos = word & 0xFFFFFFFF
+        return int.from_bytes(self._elsewhere(word - nanos + 8), "little", signed=True), nanos
+
+    def decimal(self, position: int) -> int:
+        """Return a decimal of more than 18 digits, unscaled."""
+        word = self._number(position)
+        if word >> 63 or not 0 < word & 0xFFFFFFFF <= _LONGEST_DECIMAL:
+            raise CorruptFileError("a decimal does not lie where long ones do")
+        return int.from_bytes(self._elsewhere(word), "big", signed=True)
+
+    def is_apart(self, position: int, others: Iterable[int]) -> bool:
+        """Return whether a value that lies elsewhere does so where one can, and the others do not."""
+        start = self._number(position) >> 32
+        if start < self._fixed or start % 8:
+            return False
+        for other in others:
+            word = self._number(other)
+            if not word >> 63 and not self.is_null(other):
+                begin, size = word >> 32, word & 0xFFFFFFFF
+                if begin <= start < begin + (size + 7) // 8 * 8:
+                    return False
+        return True
+
+    def _number(self, position: int) -> int:
+        return int.from_bytes(self._word(position), "little")
 
     def _word(self, position: int) -> bytes:
         return self._row[self._nulls + 8 * position :][:8]
 
-    def _elsewhere(self, start: int, size: int) -> bytes:
+    def _elsewhere(self, word: int) -> bytes:
+        start, size = word >> 32, word & 0xFFFFFFFF
         found = self._row[start : start + size]
         if len(found) != size:
             raise CorruptFileError(f"a value lies beyond the {len(self._row)} bytes of its row")
         return found
+
+
+_LONGEST_DECIMAL = 16
 
 
 # ---- statistics ----------------------------------------------------------------------------
@@ -72,6 +111,8 @@ class Statistics(NamedTuple):
     num_rows: int
     stats: Mapping[str, Any]
     columns: tuple[tuple[int, Any], ...]
+    constant: Set[int] = frozenset()
+    """The ids of those that have one value in all of the file."""
 
 
 _TYPES: Mapping[str, tuple[PhysicalType, LogicalType | None]] = {
@@ -88,11 +129,29 @@ _WIDTHS = {"TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 _MOST_COMPACT = 18
 """Digits of a decimal that lies in its place."""
 
+_ZONES = 24 * 3_600_000
+"""More milliseconds than any time zone is off UTC."""
+
+_LONG = re.compile(r"(?:CHAR|VARCHAR|STRING|BINARY|VARBINARY|BYTES|BLOB)\b")
+"""Types whose values may lie elsewhere, whoever wrote the row."""
+
 
 class _Kind(NamedTuple):
     name: str
     size: int  # precision, where there is one
     scale: int
+
+    @property
+    def is_timestamp(self) -> bool:
+        return self.name.startswith("TIMESTAMP")
+
+    @property
+    def is_long_timestamp(self) -> bool:
+        return self.is_timestamp and self.size > 3
+
+    @property
+    def is_long_decimal(self) -> bool:
+        return self.name == "DECIMAL" and self.size > _MOST_COMPACT
 
 
 def _kind(kind: Any) -> _Kind | None:
@@ -139,13 +198,21 @@ def _bounds(file: Statistics, number: int) -> Bounds | None:
     counts = file.stats.get("_NULL_COUNTS")
     if counts is not None and len(counts) != len(file.columns):
         return None
+    is_text = kind.name in ("STRING", "VARCHAR")
+    if is_text and number not in file.constant:
+        return None
     try:
-        low, high = (
-            _value(Row(file.stats[name], len(file.columns)), position, kind) for name in ("_MIN_VALUES", "_MAX_VALUES")
-        )
+        rows = [Row(file.stats[name], len(file.columns)) for name in ("_MIN_VALUES", "_MAX_VALUES")]
+        low, high = (_value(row, position, kind) for row in rows)
     except (CorruptFileError, TypeError, KeyError):
         return None
-    if kind.name in ("STRING", "VARCHAR"):
+    if (kind.is_long_decimal or kind.is_long_timestamp) and low is not None and high is not None:
+        others = [at for at, (_, other) in enumerate(file.columns) if isinstance(other, str) and _LONG.match(other)]
+        if not all(row.is_apart(position, others) for row in rows):
+            return None
+    if kind.is_timestamp and not kind.is_long_timestamp and low is not None and high is not None:
+        low, high = low - _ZONES * 1000, high + _ZONES * 1000
+    if is_text:
         # The greatest one may have been cut anywhere: the table's options say where, and did not always say the same.
         low, high = text_bounds(low, high, len(high or b""))
     return bounds_of(file.num_rows, counts[position] if counts is not None else None, low, high)
@@ -158,10 +225,8 @@ def _value(row: Row, position: int, kind: _Kind) -> Any:
     if kind.name in _WIDTHS:
         return row.integer(position, _WIDTHS[kind.name])
     if kind.name == "DECIMAL":
-        if kind.size <= _MOST_COMPACT:
-            return row.integer(position, 8)
-        return int.from_bytes(row.data(position), "big", signed=True)
-    if kind.name.startswith("TIMESTAMP"):
-        millis, nanos = (row.integer(position, 8), 0) if kind.size <= 3 else row.timestamp(position)
+        return row.decimal(position) if kind.is_long_decimal else row.integer(position, 8)
+    if kind.is_timestamp:
+        millis, nanos = row.timestamp(position) if kind.is_long_timestamp else (row.integer(position, 8), 0)
         return millis * 1000 + nanos // 1000 if nanos < 1_000_000 and nanos % 1000 == 0 else None
     return row.data(position)

@@ -469,6 +469,7 @@ def test_partitions_that_are_not_understood_are_refused() -> None:
         ("BIGINT", 2**63, str(-(2**63))),
         ("DATE", 20_000, ""),  # which only begins so
         ("VARCHAR(9)", int.from_bytes(b"abc\0\0\0\0\x83", "little"), "abc"),
+        ("VARCHAR(9)", int.from_bytes(b"a\0\x1f%\0\0\0\x84", "little"), "a%00%1F%25"),
         ("CHAR(3)", int.from_bytes(b"\0\0\0\0\0\0\0\x80", "little"), "__HIVE__"),
     ],
 )
