@@ -4,21 +4,19 @@ A row is its number of columns, int32 and big-endian, a bit for each NULL after 
 and 8 bytes for each value, little-endian (BinaryRow.java):
 
     integers, DATE          the value
-    DECIMAL                 the unscaled value; of more than 18 digits it lies elsewhere, big-endian
-    TIMESTAMP               milliseconds; of a precision above 3 they lie elsewhere, and here are nanoseconds of one
+    DECIMAL                 the unscaled value, of up to 18 digits
     texts                   of up to 7 bytes here, and the top bit is set; longer ones lie elsewhere
 
 Elsewhere is an offset from the row's first byte after the number, in the upper 32 bits, and a length in the lower ones.
 
-Not all of it can be relied on, and nothing in a manifest tells who wrote it:
+Nothing in a manifest tells who wrote it, and not all that writers record can be relied on. So these do not count:
 
-- Java's 0.9 merges the statistics of a file's row groups, and passes over row groups without any, as are those whose
-  least and greatest texts have 4096 bytes or more. So bounds and counts of texts may leave out whole row groups. Only
-  those of partition columns count: all their texts in a file are the same.
-- pypaimon 1.3 and 1.4 write timestamps and decimals of every precision in their place. As offsets these are others'
-  bytes, so a value counts only where it lies apart, behind the columns.
-- They take a timestamp for one in the writer's own time zone, and round down to milliseconds by floats. What lies in
-  its place may therefore be off by a day.
+- texts but those of partition columns, which are all the same in a file. Java's 0.9 merges the statistics of a file's
+  row groups, and passes over row groups without any, as are those whose least and greatest texts have 4096 bytes or
+  more: bounds and counts may leave out whole row groups.
+- timestamps. pypaimon 1.3 and 1.4 take one for a time in the writer's own zone, round it by floats, and write every
+  precision in its place; of files that a table has adopted, Java takes milliseconds for microseconds.
+- longer decimals, which pypaimon writes in their place, too.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from typing import Any, NamedTuple
 from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType
-from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
+from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds
 
 
 class Row:
@@ -38,8 +36,7 @@ class Row:
 
     def __init__(self, packed: bytes, width: int) -> None:
         self._row, self._nulls = packed[4:], (width + 71) // 64 * 8
-        self._fixed = self._nulls + 8 * width
-        if int.from_bytes(packed[:4], "big") != width or len(self._row) < self._fixed:
+        if int.from_bytes(packed[:4], "big") != width or len(self._row) < self._nulls + 8 * width:
             raise CorruptFileError(f"a row of {len(packed)} bytes for {width} columns")
 
     def is_null(self, position: int) -> bool:
@@ -52,54 +49,19 @@ class Row:
 
     def data(self, position: int) -> bytes:
         """Return a value that is bytes of any length."""
-        word = self._number(position)
+        word = int.from_bytes(self._word(position), "little")
         if word >> 63:
             if (size := word >> 56 & 0x7F) > 7:
                 raise CorruptFileError(f"a value of {size} bytes in 7")
             return self._word(position)[:size]
-        return self._elsewhere(word)
-
-    def timestamp(self, position: int) -> tuple[int, int]:
-        """Return the milliseconds and nanoseconds of a timestamp of a precision above 3."""
-        word = self._number(position)
-        nanos = word & 0xFFFFFFFF
-        return int.from_bytes(self._elsewhere(word - nanos + 8), "little", signed=True), nanos
-
-    def decimal(self, position: int) -> int:
-        """Return a decimal of more than 18 digits, unscaled."""
-        word = self._number(position)
-        if word >> 63 or not 0 < word & 0xFFFFFFFF <= _LONGEST_DECIMAL:
-            raise CorruptFileError("a decimal does not lie where long ones do")
-        return int.from_bytes(self._elsewhere(word), "big", signed=True)
-
-    def is_apart(self, position: int, others: Iterable[int]) -> bool:
-        """Return whether a value that lies elsewhere does so where one can, and the others do not."""
-        start = self._number(position) >> 32
-        if start < self._fixed or start % 8:
-            return False
-        for other in others:
-            word = self._number(other)
-            if not word >> 63 and not self.is_null(other):
-                begin, size = word >> 32, word & 0xFFFFFFFF
-                if begin <= start < begin + (size + 7) // 8 * 8:
-                    return False
-        return True
-
-    def _number(self, position: int) -> int:
-        return int.from_bytes(self._word(position), "little")
-
-    def _word(self, position: int) -> bytes:
-        return self._row[self._nulls + 8 * position :][:8]
-
-    def _elsewhere(self, word: int) -> bytes:
         start, size = word >> 32, word & 0xFFFFFFFF
         found = self._row[start : start + size]
         if len(found) != size:
             raise CorruptFileError(f"a value lies beyond the {len(self._row)} bytes of its row")
         return found
 
-
-_LONGEST_DECIMAL = 16
+    def _word(self, position: int) -> bytes:
+        return self._row[self._nulls + 8 * position :][:8]
 
 
 # ---- statistics ----------------------------------------------------------------------------
@@ -122,53 +84,28 @@ _TYPES: Mapping[str, tuple[PhysicalType, LogicalType | None]] = {
     "FLOAT": (PhysicalType.FLOAT, None),
     "DOUBLE": (PhysicalType.DOUBLE, None),
     **dict.fromkeys(("STRING", "VARCHAR"), (PhysicalType.BYTE_ARRAY, LogicalType("STRING"))),
-    "TIMESTAMP": (PhysicalType.INT64, timestamp(is_utc=False)),
-    "TIMESTAMP WITH LOCAL TIME ZONE": (PhysicalType.INT64, timestamp(is_utc=True)),
 }
 _WIDTHS = {"TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGINT": 8}
 _MOST_COMPACT = 18
 """Digits of a decimal that lies in its place."""
 
-_ZONES = 24 * 3_600_000
-"""More milliseconds than any time zone is off UTC."""
-
-_LONG = re.compile(r"(?:CHAR|VARCHAR|STRING|BINARY|VARBINARY|BYTES|BLOB)\b")
-"""Types whose values may lie elsewhere, whoever wrote the row."""
-
 
 class _Kind(NamedTuple):
     name: str
-    size: int  # precision, where there is one
+    precision: int
     scale: int
-
-    @property
-    def is_timestamp(self) -> bool:
-        return self.name.startswith("TIMESTAMP")
-
-    @property
-    def is_long_timestamp(self) -> bool:
-        return self.is_timestamp and self.size > 3
-
-    @property
-    def is_long_decimal(self) -> bool:
-        return self.name == "DECIMAL" and self.size > _MOST_COMPACT
 
 
 def _kind(kind: Any) -> _Kind | None:
-    """Return a type that is understood, or None."""
+    """Return a type of which bounds count, or None."""
     found = _KIND.fullmatch(kind.strip().upper()) if isinstance(kind, str) else None
-    if found is None:
+    if found is None or (found[1] not in _TYPES and found[1] != "DECIMAL"):
         return None
-    name, size, scale, zone = found[1], found[2], found[3], found[4] or ""
-    is_timed = name == "TIMESTAMP"
-    if (name not in _TYPES and name != "DECIMAL") or (zone and not is_timed):
-        return None
-    parsed = _Kind(name + zone, int(size or (6 if is_timed else 10)), int(scale or 0))
-    # Finer than microseconds, values are not what a column of microseconds would have.
-    return None if is_timed and parsed.size > 6 else parsed
+    parsed = _Kind(found[1], int(found[2] or 10), int(found[3] or 0))
+    return None if parsed.name == "DECIMAL" and parsed.precision > _MOST_COMPACT else parsed
 
 
-_KIND = re.compile(r"([A-Z]+)(?:\((\d+)(?:, ?(\d+))?\))?( WITH LOCAL TIME ZONE)?(?: NOT NULL)?")
+_KIND = re.compile(r"([A-Z]+)(?:\((\d+)(?:, ?(\d+))?\))?(?: NOT NULL)?")
 
 
 def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Statistics | None]) -> Recorded:
@@ -180,7 +117,7 @@ def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Stat
         if kind is not None:
             physical, logical = _TYPES.get(kind.name, (PhysicalType.FIXED_LEN_BYTE_ARRAY, None))
             if kind.name == "DECIMAL":
-                logical = LogicalType("DECIMAL", precision=kind.size, scale=kind.scale)
+                logical = LogicalType("DECIMAL", precision=kind.precision, scale=kind.scale)
             leaves.append(leaf_of(name, index, physical, logical))
             numbers[index] = number
 
@@ -202,16 +139,11 @@ def _bounds(file: Statistics, number: int) -> Bounds | None:
     if is_text and number not in file.constant:
         return None
     try:
-        rows = [Row(file.stats[name], len(file.columns)) for name in ("_MIN_VALUES", "_MAX_VALUES")]
-        low, high = (_value(row, position, kind) for row in rows)
+        low, high = (
+            _value(Row(file.stats[name], len(file.columns)), position, kind) for name in ("_MIN_VALUES", "_MAX_VALUES")
+        )
     except (CorruptFileError, TypeError, KeyError):
         return None
-    if (kind.is_long_decimal or kind.is_long_timestamp) and low is not None and high is not None:
-        others = [at for at, (_, other) in enumerate(file.columns) if isinstance(other, str) and _LONG.match(other)]
-        if not all(row.is_apart(position, others) for row in rows):
-            return None
-    if kind.is_timestamp and not kind.is_long_timestamp and low is not None and high is not None:
-        low, high = low - _ZONES * 1000, high + _ZONES * 1000
     if is_text:
         # The greatest one may have been cut anywhere: the table's options say where, and did not always say the same.
         low, high = text_bounds(low, high, len(high or b""))
@@ -225,8 +157,5 @@ def _value(row: Row, position: int, kind: _Kind) -> Any:
     if kind.name in _WIDTHS:
         return row.integer(position, _WIDTHS[kind.name])
     if kind.name == "DECIMAL":
-        return row.decimal(position) if kind.is_long_decimal else row.integer(position, 8)
-    if kind.is_timestamp:
-        millis, nanos = row.timestamp(position) if kind.is_long_timestamp else (row.integer(position, 8), 0)
-        return millis * 1000 + nanos // 1000 if nanos < 1_000_000 and nanos % 1000 == 0 else None
+        return row.integer(position, 8)
     return row.data(position)
