@@ -27,7 +27,7 @@ from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, Unsupp
 from parquet_bloom.ordering import Key
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage import StorageOptions, find, is_local, resolve
-from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
+from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     LiveFile,
@@ -372,18 +372,11 @@ _TYPES = {
     "long": (PhysicalType.INT64, None),
     "date": (PhysicalType.INT32, LogicalType("DATE")),
     "boolean": (PhysicalType.BOOLEAN, None),
-    "string": (PhysicalType.BYTE_ARRAY, LogicalType("STRING")),
     "timestamp": (PhysicalType.INT64, timestamp(is_utc=True)),
     "timestamp_ntz": (PhysicalType.INT64, timestamp(is_utc=False)),
     "float": (PhysicalType.FLOAT, None),
     "double": (PhysicalType.DOUBLE, None),
 }
-_SPECIAL = ("__COLLATIONS", "__CHAR_VARCHAR_TYPE_STRING")
-"""In a field's metadata: its texts are compared by other rules than their bytes."""
-
-TEXT_BYTES = 32
-"""Writers cut texts after 32 characters."""
-
 _MILLISECOND = 1000
 
 _DECIMAL_DIGITS = 15
@@ -406,7 +399,7 @@ def _recorded(
             precision, scale = map(int, match.groups())
             decimal = LogicalType("DECIMAL", precision=precision, scale=scale)
             found = PhysicalType.FIXED_LEN_BYTE_ARRAY, decimal
-        if found is None or name in partitions or any(mark in each["metadata"] for mark in _SPECIAL):
+        if found is None or name in partitions:
             continue
         physical = parse_path(names[format_path((name,))])[0] if names else name
         if physical != name and any(other["name"] == physical for other in fields):
@@ -420,7 +413,7 @@ def _recorded(
         found: list[Bounds | None] = []
         for file, logged in zip(files, statistics(), strict=True):
             nulls, low, high = (_member(logged, part, name) for part in ("nullCount", "minValues", "maxValues"))
-            if not (nulls is None or type(nulls) is int):
+            if type(nulls) is not int or not is_evident(nulls, low, high):
                 nulls = None
             found.append(bounds_of(file.num_rows, nulls, *_pair(leaf, low, high), is_exact=is_exact))
         return found
@@ -449,10 +442,6 @@ def _pair(leaf: LeafColumn, low: Any, high: Any) -> tuple[Key | None, Key | None
     """
     if low is None or high is None:
         return None, None
-    if leaf.physical_type is PhysicalType.BYTE_ARRAY:
-        if not (isinstance(low, str) and isinstance(high, str)) or (_TIME.match(low) and _TIME.match(high)):
-            return None, None
-        return text_bounds(_utf8(low), _utf8(high), TEXT_BYTES)
     first, last = _key(leaf, low), _key(leaf, high)
     if first is None or last is None:
         return None, None
@@ -463,10 +452,6 @@ def _pair(leaf: LeafColumn, low: Any, high: Any) -> tuple[Key | None, Key | None
 
 
 _DATE, _TIME = re.compile(r"\d{4}-\d\d-\d\d$", re.ASCII), re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:", re.ASCII)
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _key(leaf: LeafColumn, value: Any) -> Key | None:

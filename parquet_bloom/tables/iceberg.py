@@ -18,7 +18,7 @@ from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path
 from parquet_bloom.storage import StorageOptions, is_local, names_in, resolve
-from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds, timestamp
+from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
     LiveFile,
     Snapshot,
@@ -289,16 +289,12 @@ _TYPES = {
     "date": (PhysicalType.INT32, LogicalType("DATE")),
     "timestamp": (PhysicalType.INT64, timestamp(is_utc=False)),
     "timestamptz": (PhysicalType.INT64, timestamp(is_utc=True)),
-    "string": (PhysicalType.BYTE_ARRAY, LogicalType("STRING")),
     "float": (PhysicalType.FLOAT, None),
     "double": (PhysicalType.DOUBLE, None),
 }
 
 _WIDTHS = {"boolean": (1,), "int": (4,), "long": (4, 8), "date": (4,), "timestamp": (8,), "timestamptz": (8,)}
 """The bytes of a bound (a long may have been an int when it was written)."""
-
-TEXT_BYTES = 16
-"""Writers cut texts after 16 characters."""
 
 
 def _renamed(schemas: Iterable[Any]) -> set[int]:
@@ -333,10 +329,9 @@ def _bounds(entry: Any, field_id: int, kind: str) -> Bounds | None:
     if (entry.value_counts or {}).get(field_id, num_rows) != num_rows:
         return None
     low, high = (bounds.get(field_id) if bounds else None for bounds in (entry.lower_bounds, entry.upper_bounds))
+    nulls = nulls if is_evident(nulls, low, high) else None
     if low is None or high is None or kind in ("float", "double"):
         return bounds_of(num_rows, nulls, None, None)
-    if kind == "string":
-        return bounds_of(num_rows, nulls, *text_bounds(low, high, TEXT_BYTES))
     is_decimal = kind.startswith("decimal")
     if any(len(bound) not in (range(1, 17) if is_decimal else _WIDTHS[kind]) for bound in (low, high)):
         return None

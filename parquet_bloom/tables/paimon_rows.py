@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType
-from parquet_bloom.tables.recorded import Recorded, bounds_of, leaf_of, text_bounds
+from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, text_bounds
 
 
 class Row:
@@ -139,15 +139,17 @@ def _bounds(file: Statistics, number: int) -> Bounds | None:
     if is_text and number not in file.constant:
         return None
     try:
-        low, high = (
-            _value(Row(file.stats[name], len(file.columns)), position, kind) for name in ("_MIN_VALUES", "_MAX_VALUES")
-        )
+        rows = [Row(file.stats[name], len(file.columns)) for name in ("_MIN_VALUES", "_MAX_VALUES")]
+        low, high = (_value(row, position, kind) for row in rows)
     except (CorruptFileError, TypeError, KeyError):
         return None
+    nulls = counts[position] if counts is not None else None
+    if not is_evident(nulls, *(None if row.is_null(position) else row for row in rows)):
+        nulls = None
     if is_text:
         # The greatest one may have been cut anywhere: the table's options say where, and did not always say the same.
         low, high = text_bounds(low, high, len(high or b""))
-    return bounds_of(file.num_rows, counts[position] if counts is not None else None, low, high)
+    return bounds_of(file.num_rows, nulls, low, high)
 
 
 def _value(row: Row, position: int, kind: _Kind) -> Any:

@@ -3,9 +3,12 @@
 A writer copies bounds out of footers, cuts them, and converts them. So here, too, each rule is somebody's lost row:
 
 - Floats have null counts only, for NaN may lie beside their bounds. Nested columns have nothing.
-- Texts are cut, and not every writer rounds a cut greatest one up. One that is long enough to have been cut counts by
-  its first bytes only. Where a writer compared UTF-16 instead of bytes, U+E000 to U+FFFF came after all that is beyond
-  them; so a bound ends before the first character for which this makes a difference.
+- Texts have nothing, but where a file has one only. Footers leave out the bounds of a column chunk whose texts are long
+  (4 KiB in parquet-java and Arrow), and delta-rs, pyiceberg and Paimon's 0.9 merge those of the other row groups.
+- Of no nulls only what stands beside bounds is believed: delta-rs counts none where a footer says nothing.
+- Such a text may be cut, and not every writer rounds a cut greatest one up: it counts by its first bytes only. Where a
+  writer compared UTF-16 instead of bytes, U+E000 to U+FFFF came after all that is beyond them; so a bound ends before
+  the first character for which this makes a difference.
 - What contradicts itself says nothing at all.
 """
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from parquet_bloom.bounds import Bounds
 from parquet_bloom.ordering import Key
@@ -67,6 +71,11 @@ def bounds_of(
     if low is None or high is None:
         return Bounds(count, nulls, untrusted="it has no bounds that can be relied on")
     return None if low > high else Bounds(count, nulls, low, high, is_exact, "")
+
+
+def is_evident(nulls: int | None, low: Any, high: Any) -> bool:
+    """Return whether a count of nulls can be believed, beside a least and a greatest value as they are recorded."""
+    return nulls != 0 or (low is not None and high is not None)
 
 
 def text_bounds(low: bytes | None, high: bytes | None, whole: int) -> tuple[Key | None, Key | None]:
