@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,13 @@ SMALL = "pyarrow/small.parquet"
 
 def fixture(name: str) -> bytes:
     return (FIXTURES / name).read_bytes()
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Unpacks a table of Hudi's or Paimon's into a folder; returns the table's own."""
+    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
+        packed.extractall(folder)
+    return folder if name.startswith("hudi/") else folder / "table"
 
 
 def names(files: Iterable[str]) -> list[Any]:

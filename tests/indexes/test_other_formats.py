@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import FIXTURES, snapshot
+from files import snapshot, unpacked
 from stores import KEYS, connected
 
 from parquet_bloom import add, col, index_create, index_drop, inspect, lookup, probe, prune, verify
@@ -23,12 +22,6 @@ PAIMON = [
     *("paimon/append", "paimon/evolved", "paimon/avro", "paimon/pk", "paimon/pk_dv"),
     *("paimon_rust/append", "paimon_rust/embedded"),
 ]
-
-
-def unpacked(name: str, folder: Path) -> Path:
-    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
-        packed.extractall(folder)
-    return folder if name.startswith("hudi/") else folder / "table"
 
 
 def values_of(path: str, column: str) -> list[Any]:

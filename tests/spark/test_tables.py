@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engines import needs_java, spark
-from files import FIXTURES
+from files import FIXTURES, unpacked
 
 import parquet_bloom
 from parquet_bloom import spark as bloom
@@ -30,12 +29,6 @@ pytestmark = [needs_java, pytest.mark.spark]
 KEY = "_hoodie_record_key"
 HUDI = ["hudi/v8_cow", "hudi/v6_mor", "hudi/v8_mor"]
 PAIMON = ["paimon/append", "paimon/evolved", "paimon/pk", "paimon_rust/embedded"]
-
-
-def unpacked(name: str, folder: Path) -> Path:
-    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
-        packed.extractall(folder)
-    return folder if name.startswith("hudi/") else folder / "table"
 
 
 def values_of(path: str, column: str) -> set[Any]:

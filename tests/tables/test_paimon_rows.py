@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,20 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from files import unpacked
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import FIXTURES
 
 from parquet_bloom import prune
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.tables import paimon_rows, snapshot_of
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
-
-
-def unpacked(name: str, folder: Path) -> Path:
-    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:
-        packed.extractall(folder)
-    return folder / "table"
 
 
 def key_of(value: Any) -> Any:
