@@ -7,7 +7,7 @@ WANTED = (
     "parquet_bloom/_kernel.abi3.so",
     "parquet_bloom/_kernel.pyi",
     "parquet_bloom/py.typed",
-    "parquet_bloom/cli.py",
+    "parquet_bloom/cli/commands.py",
     "parquet_bloom/format/parquet_thrift/ttypes.py",
 )
 

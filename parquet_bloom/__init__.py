@@ -6,116 +6,196 @@ Importing the package is quick: a verb's module, and what it needs, is imported 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parquet_bloom.cache import Cache
-    from parquet_bloom.commits import add_to_table
-    from parquet_bloom.ddl import execute
-    from parquet_bloom.demonstration import demo
+    from parquet_bloom import hudi, index, paimon, spark
     from parquet_bloom.errors import (
         ColumnNotFoundError,
         ConcurrentChangeError,
         CorruptFileError,
         FilterExistsError,
+        IndexNotFoundError,
         LiteralError,
         NotParquetError,
         ParquetBloomError,
         PredicateError,
+        StoreError,
         UnsupportedError,
     )
-    from parquet_bloom.hudi_filters import add_hudi_filter
-    from parquet_bloom.indexes.paimon_files import paimon_index, write_paimon_index
-    from parquet_bloom.indexing import index_create, index_drop, index_refresh, index_show
-    from parquet_bloom.lookups import lookup
-    from parquet_bloom.paimon_indexes import attach_paimon_index
-    from parquet_bloom.predicate import col
-    from parquet_bloom.pruning import prune
-    from parquet_bloom.reader import CANNOT_MATCH, MIGHT_MATCH, inspect, probe
-    from parquet_bloom.sbbf import SplitBlockBloomFilter
-    from parquet_bloom.verification import verify
-    from parquet_bloom.writer import add, drop
+    from parquet_bloom.filters.index import IndexedColumn
+    from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+    from parquet_bloom.predicates.tree import Column, Predicate, col
+    from parquet_bloom.storage.cache import Cache
+    from parquet_bloom.storage.drive import Limits, RequestLog
+    from parquet_bloom.storage.listing import PathLike, StorageOptions
+    from parquet_bloom.verbs.add import TableKind, add
+    from parquet_bloom.verbs.add_files import Added
+    from parquet_bloom.verbs.demo import demo
+    from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
+    from parquet_bloom.verbs.index import ColumnIndex, IndexState
+    from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
+    from parquet_bloom.verbs.lookup import Lookup, lookup
+    from parquet_bloom.verbs.paimon import Attached
+    from parquet_bloom.verbs.parallel import Progress
+    from parquet_bloom.verbs.probe import Probe, ProbeAnswer, probe
+    from parquet_bloom.verbs.prune import prune
+    from parquet_bloom.verbs.retrofit import AddedFilter, FileAdded, SkippedChunk, SkippedColumn
+    from parquet_bloom.verbs.sql import execute
+    from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict, Totals
+    from parquet_bloom.verbs.verify import Verification, VerifiedFile, VerifiedFilter, verify
 
 __version__ = "0.1.0"
 
+_MODULES = ("hudi", "index", "paimon", "spark")
+
 _HOMES = {
-    "CANNOT_MATCH": "reader",
+    "Added": "verbs.add_files",
+    "AddedFilter": "verbs.retrofit",
+    "Attached": "verbs.paimon",
+    "CANNOT_MATCH": "verbs.verdicts",
+    "Cache": "storage.cache",
+    "Column": "predicates.tree",
+    "ColumnIndex": "verbs.index",
     "ColumnNotFoundError": "errors",
     "ConcurrentChangeError": "errors",
     "CorruptFileError": "errors",
+    "Dropped": "verbs.drop",
+    "FileAdded": "verbs.retrofit",
+    "FileDropped": "verbs.drop",
+    "FileInfo": "verbs.inspect",
+    "FileVerdict": "verbs.verdicts",
     "FilterExistsError": "errors",
+    "FilterInfo": "verbs.inspect",
+    "IndexNotFoundError": "errors",
+    "IndexState": "verbs.index",
+    "IndexedColumn": "filters.index",
+    "Inspection": "verbs.inspect",
+    "Limits": "storage.drive",
     "LiteralError": "errors",
-    "MIGHT_MATCH": "reader",
+    "Lookup": "verbs.lookup",
+    "MIGHT_MATCH": "verbs.verdicts",
     "NotParquetError": "errors",
     "ParquetBloomError": "errors",
+    "PathLike": "storage.listing",
+    "Predicate": "predicates.tree",
     "PredicateError": "errors",
-    "SplitBlockBloomFilter": "sbbf",
+    "Probe": "verbs.probe",
+    "ProbeAnswer": "verbs.probe",
+    "Progress": "verbs.parallel",
+    "Pruning": "verbs.verdicts",
+    "RequestLog": "storage.drive",
+    "RowGroupVerdict": "verbs.verdicts",
+    "SkippedChunk": "verbs.retrofit",
+    "SkippedColumn": "verbs.retrofit",
+    "SplitBlockBloomFilter": "format.sbbf",
+    "StorageOptions": "storage.listing",
+    "StoreError": "errors",
+    "TableKind": "verbs.add",
+    "Totals": "verbs.verdicts",
     "UnsupportedError": "errors",
-    "Cache": "cache",
-    "add": "writer",
-    "add_hudi_filter": "hudi_filters",
-    "add_to_table": "commits",
-    "attach_paimon_index": "paimon_indexes",
-    "col": "predicate",
-    "demo": "demonstration",
-    "drop": "writer",
-    "execute": "ddl",
-    "index_create": "indexing",
-    "index_drop": "indexing",
-    "index_refresh": "indexing",
-    "index_show": "indexing",
-    "inspect": "reader",
-    "lookup": "lookups",
-    "paimon_index": "indexes.paimon_files",
-    "probe": "reader",
-    "prune": "pruning",
-    "verify": "verification",
-    "write_paimon_index": "indexes.paimon_files",
+    "Verification": "verbs.verify",
+    "VerifiedFile": "verbs.verify",
+    "VerifiedFilter": "verbs.verify",
+    "add": "verbs.add",
+    "col": "predicates.tree",
+    "demo": "verbs.demo",
+    "drop": "verbs.drop",
+    "execute": "verbs.sql",
+    "inspect": "verbs.inspect",
+    "lookup": "verbs.lookup",
+    "probe": "verbs.probe",
+    "prune": "verbs.prune",
+    "verify": "verbs.verify",
 }
 
 __all__ = [
     "CANNOT_MATCH",
     "MIGHT_MATCH",
+    "Added",
+    "AddedFilter",
+    "Attached",
     "Cache",
+    "Column",
+    "ColumnIndex",
     "ColumnNotFoundError",
     "ConcurrentChangeError",
     "CorruptFileError",
+    "Dropped",
+    "FileAdded",
+    "FileDropped",
+    "FileInfo",
+    "FileVerdict",
     "FilterExistsError",
+    "FilterInfo",
+    "IndexNotFoundError",
+    "IndexState",
+    "IndexedColumn",
+    "Inspection",
+    "Limits",
     "LiteralError",
+    "Lookup",
     "NotParquetError",
     "ParquetBloomError",
+    "PathLike",
+    "Predicate",
     "PredicateError",
+    "Probe",
+    "ProbeAnswer",
+    "Progress",
+    "Pruning",
+    "RequestLog",
+    "RowGroupVerdict",
+    "SkippedChunk",
+    "SkippedColumn",
     "SplitBlockBloomFilter",
+    "StorageOptions",
+    "StoreError",
+    "TableKind",
+    "Totals",
     "UnsupportedError",
+    "Verification",
+    "VerifiedFile",
+    "VerifiedFilter",
     "add",
-    "add_hudi_filter",
-    "add_to_table",
-    "attach_paimon_index",
     "col",
     "demo",
     "drop",
     "execute",
-    "index_create",
-    "index_drop",
-    "index_refresh",
-    "index_show",
+    "hudi",
+    "index",
     "inspect",
     "lookup",
-    "paimon_index",
+    "paimon",
     "probe",
     "prune",
+    "spark",
     "verify",
-    "write_paimon_index",
 ]
 
+if not TYPE_CHECKING:  # a type checker sees the imports above, and reports every other name
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name == "_kernel":
+            return _built_kernel()
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def _built_kernel() -> object:
+    """Return the compiled module; a source checkout may lack it."""
+    try:
+        return importlib.import_module(f"{__name__}._kernel")
+    except ModuleNotFoundError:
+        raise ImportError(
+            "the compiled kernel of parquet_bloom is not built: run `pip install -e .` in the source checkout"
+        ) from None
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -38,14 +38,24 @@ class UnsupportedError(ParquetBloomError, NotImplementedError):
 
 
 class ColumnNotFoundError(ParquetBloomError, LookupError):
-    """No leaf column has this path; the message names the closest ones."""
+    """No leaf column has this path; the message has the `advice`, or names the closest ones."""
 
-    def __init__(self, name: str, candidates: Iterable[str], *, where: str = "the file") -> None:
+    def __init__(
+        self, name: str, candidates: Iterable[str], *, where: str = "the file", advice: str | None = None
+    ) -> None:
         self.name = name
         names = list(candidates)
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"columns: {_some(names)}"
-        super().__init__(f"{where} has no leaf column {name!r}; {hint}")
+        close = _alike(name, names)
+        found = f"did you mean {' or '.join(close)}?" if close else f"columns: {_some(names)}"
+        super().__init__(f"{where} has no leaf column {name!r}; {advice or found}")
+
+
+class KeyColumnError(ColumnNotFoundError, TypeError):
+    """Keys came as a table of several columns, or none, and it is not clear which of them has the keys."""
+
+
+class IndexNotFoundError(ParquetBloomError, FileNotFoundError):
+    """There is no index of bloom filters beside the data that was named."""
 
 
 class LiteralError(ParquetBloomError, ValueError):
@@ -64,8 +74,26 @@ class FilterExistsError(ParquetBloomError, ValueError):
     """Something that a write would have to replace is there already."""
 
 
+class StoreError(ParquetBloomError, OSError):
+    """A store, or the library that talks to it, failed or refused; the message names the path and says what it said."""
+
+
 class ConcurrentChangeError(ParquetBloomError, OSError):
     """The file changed, or another writer holds it, between reading it and writing it."""
+
+
+def _alike(name: str, names: list[str]) -> list[str]:
+    """Return the names of the columns in a group of this name, or those that are spelled about the same."""
+    folded = name.casefold()
+    if below := [other for other in names if other.casefold().startswith(f"{folded}.")]:
+        return below[:3]
+    spelled = {other.casefold(): other for other in reversed(names)}
+    for other in names:  # a group is as good as its first column
+        parts = other.casefold().split(".")
+        for end in range(1, len(parts)):
+            spelled.setdefault(".".join(parts[:end]), other)
+    close = difflib.get_close_matches(folded, spelled, n=3, cutoff=0.5)
+    return list(dict.fromkeys(spelled[one] for one in close))
 
 
 def _some(names: list[str], most: int = 8) -> str:
@@ -79,3 +107,12 @@ def _restored(kind: type[ParquetBloomError], args: tuple[Any, ...], state: dict[
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error as one line for a result: the file's name is beside it anyway."""
+    if isinstance(error, CorruptFileError):
+        return str(CorruptFileError(error.message, offset=error.offset))
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error) or type(error).__name__

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import inspect
 import math
 import types
 import typing
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +23,8 @@ SCHEMA_VERSION = 1
 class Record:
     """A frozen dataclass that can be shown as plain data."""
 
+    __slots__ = ()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready data: tuples are lists, numbers that JSON lacks are None."""
         assert dataclasses.is_dataclass(self)
@@ -28,22 +33,81 @@ class Record:
 
 
 class Table:
-    """A result that is rows; `rows` are records of one class."""
+    """A result that is rows; `rows` are records of one class.
+
+    Arrow's libraries take it as it is: `pa.table(result)`, `pl.DataFrame(result)`, `duckdb.sql("from result")`.
+    It is neither true nor false: `assert verify(path)` would pass whatever was found. `TRUTH` is the property to use.
+    """
+
+    __slots__ = ()
+
+    TRUTH: ClassVar[str] = ".rows"
+
+    def __bool__(self) -> bool:
+        """Raise `TypeError`, which names the property to use."""
+        raise TypeError(f"{type(self).__name__} is neither true nor false; ask {self.TRUTH}")
 
     if TYPE_CHECKING:
 
         @property
         def rows(self) -> tuple[Record, ...]: ...  # noqa: D102
 
+        @property
+        def errors(self) -> tuple[Any, ...]: ...  # noqa: D102
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {_count(len(self), 'row')}, {_count(len(self.errors), 'error')}>"
+
+    def _repr_html_(self) -> str:
+        names = [field.name for field in dataclasses.fields(_record_of(type(self)))]
+        rows = ("".join(f"<td>{_cell(getattr(row, name))}</td>" for name in names) for row in self.rows[:HTML_ROWS])
+        head = "".join(f"<th>{name}</th>" for name in names)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        more = f"<p>and {len(self) - HTML_ROWS:,} more</p>" if len(self) > HTML_ROWS else ""
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>{more}"
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row's `to_dict()`."""
         return [row.to_dict() for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
+        """Return the rows as an Arrow table, whose schema does not depend on them."""
         import pyarrow as pa
 
-        return pa.Table.from_pylist([row.to_dict() for row in self.rows])
+        schema = pa.schema([("schema_version", pa.int64()), *arrow_schema(_record_of(type(self)))])
+        return pa.Table.from_pylist([row.to_dict() for row in self.rows], schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+HTML_ROWS = 20
+"""Rows that a notebook shows of a result."""
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _cell(value: Any) -> str:
+    """Return a field as HTML; lists by their length, as they may be long."""
+    text = f"{_count(len(value), 'item')}" if isinstance(value, tuple) else "" if value is None else str(value)
+    return html.escape(text)
+
+
+def _record_of(table: type[Table]) -> type:
+    """Return the class of a result's rows, which is what its `rows` are annotated with."""
+    rows = inspect.getattr_static(table, "rows", None)
+    function = getattr(rows, "fget", None) or getattr(rows, "func", None)
+    hint = typing.get_type_hints(function)["return"] if function else typing.get_type_hints(table)["rows"]
+    record: type = typing.get_args(hint)[0]
+    return record
 
 
 def _plain(value: Any) -> Any:
@@ -78,6 +142,8 @@ def _arrow_type(hint: Any) -> pa.DataType:
 
     if isinstance(hint, types.UnionType):  # with None
         (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
+    if typing.get_origin(hint) is typing.Literal:
+        return _arrow_type(type(typing.get_args(hint)[0]))
     if typing.get_origin(hint) is tuple:
         return pa.list_(_arrow_type(typing.get_args(hint)[0]))
     if dataclasses.is_dataclass(hint):

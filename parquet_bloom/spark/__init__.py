@@ -6,11 +6,12 @@ Every verb takes the session first. PySpark is the extra `[spark]`, and Java 17 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parquet_bloom.spark.indexing import index_create, index_refresh
-    from parquet_bloom.spark.lookups import lookup, semi_join
+    from parquet_bloom.spark import index
+    from parquet_bloom.spark.joins import semi_join
+    from parquet_bloom.spark.lookups import lookup
     from parquet_bloom.spark.reading import read
     from parquet_bloom.spark.reports import inspect, prune, verify
     from parquet_bloom.spark.retrofit import add, drop
@@ -18,21 +19,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "add": "retrofit",
     "drop": "retrofit",
-    "index_create": "indexing",
-    "index_refresh": "indexing",
     "inspect": "reports",
     "lookup": "lookups",
     "prune": "reports",
     "read": "reading",
-    "semi_join": "lookups",
+    "semi_join": "joins",
     "verify": "reports",
 }
 
 __all__ = [
     "add",
     "drop",
-    "index_create",
-    "index_refresh",
+    "index",
     "inspect",
     "lookup",
     "prune",
@@ -41,8 +39,11 @@ __all__ = [
     "verify",
 ]
 
+if not TYPE_CHECKING:  # a type checker sees the imports above, and reports every other name
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> object:
+        if name == "index":
+            return importlib.import_module(f"{__name__}.index")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

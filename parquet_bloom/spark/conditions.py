@@ -6,11 +6,12 @@ An `Opaque` part prunes nothing. Spark applies the whole condition again to what
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicate import And, Comparison, In, IsNull, Not, Opaque, Or, Predicate, parse_sql, to_predicate
+from parquet_bloom.predicates.parsing import parse_sql, to_predicate
+from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Not, Opaque, Or, Predicate
 from parquet_bloom.spark.session import is_connect, setting
 
 if TYPE_CHECKING:
@@ -36,7 +37,14 @@ _PLAIN_TIMES = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("EXCEPTION", "CORRECTED"),
     "spark.sql.parquet.int96RebaseModeInRead": ("EXCEPTION", "CORRECTED"),
 }
+_REBASING = "spark.sql.parquet.datetimeRebaseModeInRead"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
+
+_OF_READING = {
+    "datetimerebasemode": "spark.sql.parquet.datetimeRebaseModeInRead",
+    "int96rebasemode": "spark.sql.parquet.int96RebaseModeInRead",
+}
+"""Options of a read, in lower case -> the settings whose place they take."""
 
 
 def is_column(where: Any) -> bool:
@@ -53,9 +61,11 @@ def understood(
     `PredicateError` for text that is no condition to our parser; without `strict` that is `Opaque`, too.
     """
     if is_column(where):
-        text = None if frame is None or is_connect(spark) else _text_of(where, frame())
+        if is_connect(spark):
+            return _of_connect(spark, where)
+        text = None if frame is None else _text_of(where, frame())
         if text is None:
-            LOG.info("the Column %s prunes nothing: it cannot be turned into text here", where)
+            LOG.warning("the Column %s prunes nothing: it cannot be turned into text; give the text itself", where)
             return Opaque(str(where))
         return understood(spark, text, strict=False)
     if isinstance(where, str):
@@ -75,6 +85,34 @@ def understood(
     return to_predicate(where)
 
 
+def _of_connect(spark: SparkSession, column: Any) -> Predicate:
+    """Return a Column of Spark Connect as ours, as far as it was made of text by `functions.expr`."""
+    found = _of_expression(spark, getattr(column, "_expr", None))
+    if isinstance(found, Opaque):
+        LOG.warning(
+            "the Column %s prunes nothing: over Spark Connect only text does; give the text, or functions.expr of it",
+            column,
+        )
+    return found
+
+
+def _of_expression(spark: SparkSession, expression: Any) -> Predicate:
+    kind, text = type(expression).__name__, getattr(expression, "_expr", None)
+    if kind == "SQLExpression" and isinstance(text, str):
+        return understood(spark, text, strict=False)
+    arguments = getattr(expression, "_args", None)
+    if kind == "UnresolvedFunction" and isinstance(arguments, list):
+        parts = tuple(_of_expression(spark, argument) for argument in arguments)
+        match getattr(expression, "_name", None), parts:
+            case "and", (_, _) if not all(isinstance(part, Opaque) for part in parts):
+                return And(parts)
+            case "or", (_, _) if not any(isinstance(part, Opaque) for part in parts):
+                return Or(parts)
+            case "not", (part,) if not isinstance(part, Opaque):
+                return Not(part)
+    return Opaque(str(expression))
+
+
 def _text_of(column: Any, frame: DataFrame) -> str | None:
     """Return a Column as SQL, as Spark understands it over these columns."""
     from pyspark.errors import PySparkException
@@ -89,20 +127,53 @@ def _text_of(column: Any, frame: DataFrame) -> str | None:
         return None
 
 
-def trusted(spark: SparkSession, predicate: Predicate, schema: StructType) -> Predicate:
+def is_rebasing(spark: SparkSession) -> bool:
+    """Return whether this session shifts old dates of files that do not say how they count them."""
+    return setting(spark, _REBASING, _PLAIN_TIMES[_REBASING][0]) not in _PLAIN_TIMES[_REBASING]
+
+
+def odd_times(spark: SparkSession, options: Mapping[str, Any] | None = None) -> list[str]:
+    """Return the settings, and the options of a read, by which dates or timestamps become others than files hold."""
+    odd = [key for key, plain in _PLAIN_TIMES.items() if setting(spark, key, plain[0]) not in plain]
+    for name, value in (options or {}).items():
+        if (key := _OF_READING.get(name.lower())) and str(value).upper() not in _PLAIN_TIMES[key]:
+            odd.append(name)
+    return odd
+
+
+def without_nulls(predicate: Predicate) -> Predicate:
+    """Return the condition without its tests that NULL can pass."""
+
+    def check(test: Predicate, path: tuple[str, ...]) -> Predicate:
+        is_of_null = isinstance(test, IsNull) or (isinstance(test, Comparison) and test.op == "<=>")
+        return Opaque(str(test)) if is_of_null else test
+
+    return _mapped(predicate, check)
+
+
+def trusted(
+    spark: SparkSession,
+    predicate: Predicate,
+    schema: StructType,
+    options: Mapping[str, Any] | None = None,
+    doubtful: frozenset[str] = frozenset(),
+) -> Predicate:
     """Return the condition without its tests of columns that this session reads in a way of its own.
 
-    Those are dates and timestamps under settings that make others of them, and names that are no column of the schema.
+    Those are dates and timestamps under settings, and `options` of the read, that make others of them, names that are
+    no column of the schema, and `doubtful` columns.
     """
-    odd = [key for key, plain in _PLAIN_TIMES.items() if setting(spark, key, plain[0]) not in plain]
+    odd = odd_times(spark, options)
     case_sensitive = setting(spark, "spark.sql.caseSensitive") == "true"
     types = {
         name if case_sensitive else name.casefold(): kind
         for name, kind in ((field.name, field.dataType.simpleString()) for field in schema)
     }
+    unsure = doubtful if case_sensitive else {name.casefold() for name in doubtful}
 
     def check(test: Predicate, path: tuple[str, ...]) -> Predicate:
-        kind = types.get(path[0] if case_sensitive else path[0].casefold())
+        name = path[0] if case_sensitive else path[0].casefold()
+        kind = None if name in unsure else types.get(name)
         if kind is None or (odd and any(time in kind for time in _TIMES)):
             return Opaque(str(test))
         return test

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from parquet_bloom import spark
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.lookups import Lookup
-from parquet_bloom.parallel import Progress
-from parquet_bloom.predicate import to_predicate
-from parquet_bloom.reader import FileInfo, Inspection
+from parquet_bloom.predicates.parsing import to_predicate, why_unused
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.spark.session import changed, running
-from parquet_bloom.spark.tasks import to_arrow
-from parquet_bloom.storage import Source, StorageOptions, find
-from parquet_bloom.verdicts import FileVerdict, Pruning
-from parquet_bloom.verification import Verification, VerifiedFile
-from parquet_bloom.writer import Added, Dropped, FileAdded, FileDropped
+from parquet_bloom.spark.tasks import live_sources_of, to_arrow
+from parquet_bloom.storage.listing import Source, StorageOptions, find
+from parquet_bloom.verbs.add_files import Added
+from parquet_bloom.verbs.drop import Dropped, FileDropped
+from parquet_bloom.verbs.inspect import FileInfo, Inspection
+from parquet_bloom.verbs.lookup import Lookup
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.retrofit import FileAdded
+from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
+from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +35,7 @@ def call(
     paths: tuple[str, ...],
     *arguments: Any,
     timezone: str | None = None,
+    catalog: str | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
     **options: Any,
@@ -41,7 +44,11 @@ def call(
 
     What Spark itself refuses is a `ParquetBloomError` of one sentence.
     """
-    sources = find(paths, storage_options=storage_options)
+    if verb in _OF_TABLES:
+        options["catalog"] = catalog
+        sources, _ = live_sources_of(paths, storage_options, catalog)
+    else:
+        sources = find(paths, storage_options=storage_options)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
@@ -53,6 +60,10 @@ def call(
         if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
             raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
         raise
+
+
+_OF_TABLES = ("prune", "lookup")
+"""The verbs that take a table for its live files."""
 
 
 def _sentence(text: str) -> str:
@@ -116,7 +127,7 @@ class _InOrder:
 _RESULTS: dict[str, Callable[..., Any]] = {
     "inspect": lambda rows, *_: Inspection(rows.records(FileInfo)),
     "verify": lambda rows, *_: Verification(rows.records(VerifiedFile)),
-    "prune": lambda rows, where: Pruning(str(to_predicate(where)), rows.records(FileVerdict)),
+    "prune": lambda rows, where: Pruning(str(to_predicate(where)), rows.records(FileVerdict), unused=why_unused(where)),
     "add": lambda rows, *_: Added(rows.records(FileAdded)),
     "drop": lambda rows, *_: Dropped(rows.records(FileDropped)),
     "lookup": lambda rows, *_: rows.candidates(),

@@ -6,18 +6,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from parquet_bloom.cache import SHARED
 from parquet_bloom.errors import PredicateError, UnsupportedError
-from parquet_bloom.indexes.bloom_index import index_of
-from parquet_bloom.parallel import Progress
-from parquet_bloom.pruning import Judge
+from parquet_bloom.filters.index import index_of
 from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
-from parquet_bloom.spark.tasks import TASKS_PER_CORE, merging_table, name_of, paths_of
-from parquet_bloom.storage import Source, StorageOptions, find, find_flat, resolve
-from parquet_bloom.verdicts import Pruning
+from parquet_bloom.spark.tasks import TASKS_PER_CORE, local_path, merging_table, name_of, paths_of
+from parquet_bloom.spark.views import SparkView
+from parquet_bloom.storage.cache import SHARED
+from parquet_bloom.storage.listing import Source, StorageOptions, find, find_flat, resolve
+from parquet_bloom.storage.partitions import Partitions
+from parquet_bloom.storage.strays import parquet_only
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.verdicts import Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +54,8 @@ def read(
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     predicate = understood(spark, where, lake.one_file, strict=False)
     index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
-    judge = Judge(trusted(spark, predicate, lake.schema), settings.timezone, settings.case_sensitive, index=index)
+    predicate_here = trusted(spark, predicate, lake.schema, lake.options, lake.doubtful())
+    judge = Judge(predicate_here, settings.timezone, settings.case_sensitive, index=index, view=lake.view(settings))
     files, findings = judge.judge(lake.sources, progress)
     if findings.disputed:
         files, _ = judge.judge(lake.sources, None, findings.disputed)
@@ -79,6 +83,8 @@ class Lake:
     schema: StructType
     sources: list[Source]
     options: Mapping[str, Any] = field(default_factory=dict)
+    partition_names: frozenset[str] | None = frozenset()
+    """The columns that are folders, as Spark names them; None where it does not tell."""
 
     def files(self, kept: Sequence[Source]) -> DataFrame:
         """Return a DataFrame over some of the files, with the schema and the partition columns of all."""
@@ -101,18 +107,59 @@ class Lake:
             return frame
         return frame.select(*map(_quoted, self.schema.names))  # a partition column that the files hold, too, moves
 
+    def view(self, settings: Settings) -> SparkView:
+        """Return how Spark reads the files."""
+        folders = {source.path: self.partitions(source) for source in self.sources}
+        return SparkView.of(self.spark, self.schema, settings.case_sensitive, folders)
+
+    def doubtful(self) -> frozenset[str]:
+        """Return the columns of which it is not known whether they are folders: where Spark and this differ."""
+        names = self.partition_names
+        if not names:
+            return frozenset()
+        found = {name for source in self.sources for name in self.partitions(source).constants}
+        return frozenset() if found == names else names | found
+
+    def partitions(self, source: Source) -> Partitions:
+        """Return which of a file's folders Spark takes for columns: those next above it, from its base on."""
+        if self.partition_names == frozenset():
+            return Partitions()
+        _, parts = _parts(name_of(source))
+        folders: list[tuple[str, str]] = []
+        for part in reversed(parts[self._base_length(parts) : -1]):
+            name, equals, text = part.partition("=")
+            if equals and name:
+                folders.insert(0, (quote(unquote(name, encoding="latin-1")), text))  # by which name Spark calls it
+            elif folders:
+                break
+        return Partitions(tuple(folders), are_sure=True)
+
     def _base(self, source: Source) -> str | None:
         """Return below which folder a file's `name=value` folders are partitions, or None if there are none."""
         root, parts = _parts(name_of(source))
-        if "basePath" in self.options or not any("=" in part for part in parts[:-1]):
+        if self._option("basePath") or not self.partitions(source).directories:
             return None
-        for given in self.paths:
-            _, asked = _parts(given)
-            # A glob stands for several folders, each of as many parts as it has.
-            is_below = all(a == b or _is_glob(a) for a, b in zip(asked, parts, strict=False))
-            if is_below and any("=" in part for part in parts[len(asked) : -1]):
-                return root + "/".join(parts[: len(asked)])
-        return None
+        return root + "/".join(parts[: self._base_length(parts)])
+
+    def _base_length(self, parts: Sequence[str]) -> int:
+        """Return how many folders lead to that below which a file's are partitions; all where none are."""
+        if self._option("recursiveFileLookup").lower() == "true":
+            return len(parts)
+        base = self._option("basePath")
+        bases = [_given(base)] if base else self.paths
+        above = [asked for _, asked in map(_parts, bases) if _leads_to(asked, parts, is_literal=bool(base))]
+        return max(map(len, above), default=len(parts))
+
+    def _option(self, name: str) -> str:
+        """Return an option, whatever the case of its name; the last one counts, as for Spark."""
+        found = [value for key, value in self.options.items() if key.lower() == name.lower()]
+        return "" if not found else str(found[-1])
+
+
+def _leads_to(asked: Sequence[str], parts: Sequence[str], *, is_literal: bool) -> bool:
+    """Return whether a path of these names, each of which may be a glob, may be above a file, or the file."""
+    same = (a == b or (not is_literal and _is_glob(a)) for a, b in zip(asked, parts, strict=False))
+    return len(asked) <= len(parts) and all(same)
 
 
 def lake_of(
@@ -131,17 +178,28 @@ def lake_of(
                 "connector; prune and lookup tell which of its live files can match"
             )
     options = dict(options or {})
-    if not options and setting(spark, "spark.sql.parquet.mergeSchema", "false") == "false":
+    is_plain = not options and not any(map(_is_glob, given))
+    if is_plain and setting(spark, "spark.sql.parquet.mergeSchema", "false") == "false":
         flat = find_flat(given, storage_options=storage_options)
-        if flat and not any(source.path.endswith("._COPYING_") for source in flat):
+        if flat and (flat := parquet_only(flat)):
             return Lake(spark, given, _schema_of(spark, flat[0]), flat)
     whole = spark.read.options(**options).parquet(*given)
     names = sorted(map(_decoded, whole.inputFiles()))
+    partition_names = _partition_names(whole)
     sources = find(names, storage_options=storage_options) if names else []
     if len(given) == 1:  # as if they had been found below it
         top = resolve(given[0], None, storage_options)[1].rstrip("/")
         sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
-    return Lake(spark, given, whole.schema, sources, options)
+    return Lake(spark, given, whole.schema, sources, options, partition_names)
+
+
+def _partition_names(frame: DataFrame) -> frozenset[str] | None:
+    """Return which columns of a plain read are folders, or None where Spark does not tell."""
+    try:
+        schema = frame._jdf.queryExecution().analyzed().relation().partitionSchema()
+        return frozenset(schema.fieldNames())
+    except Exception:  # there is no JVM at hand, or it has other methods
+        return None
 
 
 _LISTED_BY_DRIVER = 32
@@ -168,7 +226,7 @@ def _schema_of(spark: SparkSession, source: Source) -> StructType:
 def _given(path: Any) -> str:
     text: str = os.fspath(path)
     if text.startswith("file:"):
-        return urlsplit(text).path
+        return local_path(text)
     return text if "://" in text else os.path.abspath(text)
 
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError
-from parquet_bloom.evaluation import Findings
-from parquet_bloom.parallel import Progress
-from parquet_bloom.predicate import Predicate
-from parquet_bloom.pruning import Judge
-from parquet_bloom.reader import FileInfo
-from parquet_bloom.reader import inspect as inspect_here
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.predicates.binding import Findings
+from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
-from parquet_bloom.spark.conditions import understood
-from parquet_bloom.spark.session import Settings
-from parquet_bloom.spark.tasks import GONE, live_sources_of, only, present, run, sources_of
-from parquet_bloom.storage import Source, StorageOptions, find
+from parquet_bloom.spark.conditions import LOG, understood, without_nulls
+from parquet_bloom.spark.session import Settings, setting
+from parquet_bloom.spark.tasks import GONE, live_sources_of, name_of, only, present, run, sources_of
+from parquet_bloom.spark.views import SparkView
+from parquet_bloom.storage.drive import run as run_here
+from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables import Snapshot, fsspec_options
 from parquet_bloom.tables.snapshots import TableFiles
-from parquet_bloom.verdicts import FileVerdict
-from parquet_bloom.verification import VerifiedFile
-from parquet_bloom.verification import verify as verify_here
+from parquet_bloom.verbs.inspect import FileInfo
+from parquet_bloom.verbs.inspect import inspect as inspect_here
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.verdicts import FileVerdict
+from parquet_bloom.verbs.verify import VerifiedFile
+from parquet_bloom.verbs.verify import verify as verify_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +135,7 @@ def prune(
     paths: Any,
     where: Any,
     *,
+    catalog: str | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -139,15 +144,19 @@ def prune(
     The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
     rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
     of `RowGroupVerdict`), kept_whole (why the file could not be judged), left_out and by (empty: here no table's log is
-    asked). The directory of a Hudi or Paimon table stands for its live files, with the filters that it keeps for them.
+    asked). A table stands for its live files, with the filters that it keeps for them: its directory, or an Iceberg
+    table by its name in a `catalog`, as pyiceberg has loaded it, or by its metadata file.
     Raises what `parquet_bloom.prune` does.
     """
     settings = Settings.of(spark)
-    sources, snapshot = live_sources_of(paths, storage_options)
+    sources, snapshot = live_sources_of(paths, storage_options, catalog)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
-    of_rows = next((source.name for source in sources if snapshot is None or source.path.endswith(".parquet")), None)
-    predicate = understood(spark, where, (lambda: spark.read.parquet(of_rows)) if of_rows else None)
-    work = _Prune(predicate, settings.timezone, settings.case_sensitive, options)
+    of_rows = next((source for source in sources if snapshot is None or source.path.endswith(".parquet")), None)
+    predicate = _understood(spark, where, of_rows, snapshot)
+    if setting(spark, "spark.sql.parquet.enableVectorizedReader") == "false":
+        predicate = without_nulls(predicate)  # its other reader makes NULL of what a narrower type cannot hold
+    view = SparkView.of_session(spark, settings.case_sensitive)
+    work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view)
     found, findings = _judged(spark, sources, snapshot, work, progress)
     if findings.disputed:
         found.unpersist()
@@ -156,6 +165,31 @@ def prune(
     if not found.where("kept_whole is null").isEmpty():
         findings.raise_unless_bound()
     return _without_notes(found)
+
+
+def _understood(spark: SparkSession, where: Any, source: Source | None, snapshot: Snapshot | None) -> Predicate:
+    """Return the condition as ours; a Column is one over the columns of this file, as its table calls them."""
+    from pyspark.errors import PySparkException
+
+    frame = None if source is None else partial(_rows_of, spark, source, snapshot)
+    try:
+        return understood(spark, where, frame)
+    except PySparkException as error:
+        if snapshot is None or not (snapshot.renames or any(file.partition for file in snapshot.files)):
+            raise
+        # The table may have a column that this file lacks.
+        LOG.info("the Column %s prunes nothing: %s", where, error)
+        return Opaque(str(where))
+
+
+def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:
+    frame = spark.read.parquet(name_of(source))
+    if snapshot is None or not snapshot.renames:
+        return frame
+    footer = run_here(source, read_footer(source.size, guess=source.footer_guess))
+    pairs = zip(footer.leaves, snapshot.leaves(footer), strict=True)
+    names = {leaf.path[0]: renamed.path[0] for leaf, renamed in pairs}
+    return frame.toDF(*(names.get(name) or f"{uuid.uuid4()} (not of the table)" for name in frame.columns))
 
 
 def _judged(
@@ -176,13 +210,14 @@ class _Prune:
     timezone: str
     case_sensitive: bool
     storage_options: StorageOptions
+    view: SparkView
     disputed: frozenset[int] = frozenset()
 
     def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
         there, gone = present(paths, self.storage_options)
         sources = find(there, storage_options=self.storage_options)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
-        judge = Judge(self.predicate, self.timezone, self.case_sensitive, table=table)
+        judge = Judge(self.predicate, self.timezone, self.case_sensitive, table=table, view=self.view)
         files, findings = judge.judge(sources, disputed=self.disputed)
         yield from _with_note([*files, *(FileVerdict(path, 0, kept_whole=GONE) for path in gone)], findings)
 

@@ -11,24 +11,34 @@ import json
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, FilterExistsError, ParquetBloomError
-from parquet_bloom.local_files import temporary_path
-from parquet_bloom.parallel import Progress
-from parquet_bloom.reader import describe_error
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    FilterExistsError,
+    ParquetBloomError,
+    describe_error,
+)
+from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
-from parquet_bloom.sbbf import MAX_BYTES
 from parquet_bloom.spark.session import cores, interruptibly, job
 from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
-from parquet_bloom.storage import PathLike, Source, StorageOptions, find, join_output, rewrite
-from parquet_bloom.writer import DEFAULT_FPP, Added, Dropped, FileAdded, FileDropped, targets_of
-from parquet_bloom.writer import add as add_here
-from parquet_bloom.writer import drop as drop_here
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.local_files import temporary_path
+from parquet_bloom.storage.rewrite import join_output, rewrite
+from parquet_bloom.storage.store_errors import ask
+from parquet_bloom.storage.strays import parquet_only
+from parquet_bloom.verbs.add import add as add_here
+from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added
+from parquet_bloom.verbs.drop import Dropped, FileDropped
+from parquet_bloom.verbs.drop import drop as drop_here
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.retrofit import UNFAMILIAR, FileAdded, is_left_alone, targets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +59,7 @@ _Outcome = tuple[_Row, ColumnNotFoundError | None]
 def add(
     spark: SparkSession,
     paths: Any,
-    columns: Sequence[str] | str,
+    columns: Sequence[str] | Mapping[str, float] | str,
     *,
     fpp: float = DEFAULT_FPP,
     ndv: int | None = None,
@@ -60,6 +70,8 @@ def add(
     dry_run: bool = False,
     keep_mtime: bool = False,
     force: bool = False,
+    allow_large: bool = False,
+    any_name: bool = False,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -73,7 +85,11 @@ def add(
     done is `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
     """
     options = {
-        "columns": [columns] if isinstance(columns, str) else list(columns),
+        "columns": columns
+        if isinstance(columns, str)
+        else dict(columns)
+        if isinstance(columns, Mapping)
+        else [*columns],
         "jobs": 1,
         "fpp": fpp,
         "ndv": ndv,
@@ -83,6 +99,8 @@ def add(
         "dry_run": dry_run,
         "keep_mtime": keep_mtime,
         "force": force,
+        "allow_large": allow_large,
+        "any_name": any_name,
         "storage_options": storage_options,
     }
     return _retrofit(spark, paths, _Retrofit(add_here, FileAdded, options), output, "adding filters", progress)
@@ -94,10 +112,12 @@ def drop(
     columns: Sequence[str] | str | None = None,
     *,
     restore: bool = False,
+    all: bool = False,
     output: PathLike | None = None,
     dry_run: bool = False,
     keep_mtime: bool = False,
     force: bool = False,
+    any_name: bool = False,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -109,9 +129,11 @@ def drop(
     options = {
         "columns": columns if columns is None or isinstance(columns, str) else list(columns),
         "restore": restore,
+        "all": all,
         "dry_run": dry_run,
         "keep_mtime": keep_mtime,
         "force": force,
+        "any_name": any_name,
         "storage_options": storage_options,
     }
     return _retrofit(spark, paths, _Retrofit(drop_here, FileDropped, options), output, "dropping filters", progress)
@@ -130,20 +152,25 @@ def _retrofit(
 ) -> DataFrame:
     work.call([])  # raises what would be wrong for any file
     asked = paths_of(paths)
-    sources = find(asked, storage_options=work.options["storage_options"])
+    sources = parquet_only(find(asked, storage_options=work.options["storage_options"]))
     targets = targets_of(sources, asked, output)
+    left = [
+        is_left_alone(source, target, work.options["any_name"]) for source, target in zip(sources, targets, strict=True)
+    ]
     there = _there(sources, targets, output)
     items = [
         _Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)
         for number, (source, target) in enumerate(zip(sources, targets, strict=True))
     ]
     try:
-        outcomes = _outcomes(spark, items, work, what, progress)
+        changed = [item for item, is_left in zip(items, left, strict=True) if not is_left]
+        done = iter(_outcomes(spark, changed, work, what, progress))
     except BaseException:
         _clear_away(sources, targets)
         raise
+    outcomes = [work.left_alone(item) if is_left else next(done) for item, is_left in zip(items, left, strict=True)]
     missing = [error for _, error in outcomes if error is not None]
-    if missing and len(missing) == len(outcomes):
+    if missing and len(missing) == len(changed):
         raise missing[0]
     rows = [row for row, _ in outcomes]
     if any(row.status == "written" or EARLIER in row.notes for row in rows):
@@ -184,7 +211,7 @@ def _there(sources: list[Source], targets: list[str | None], output: PathLike | 
     if sources[0].is_local:
         return {None, *(target for target in targets if target is None or os.path.lexists(target))}
     with suppress(FileNotFoundError):
-        return {None, *fs.find(join_output(fs, os.fspath(output)))}
+        return {None, *ask(os.fspath(output), fs.find, join_output(fs, os.fspath(output)))}
     return {None}
 
 
@@ -260,6 +287,10 @@ class _Retrofit:
         """Return the verb's rows."""
         return self.verb(paths, **{**self.options, **options}).rows
 
+    def left_alone(self, item: _Item) -> _Outcome:
+        """Return that a file stays as it is, for its name."""
+        return self.record(item.path, item.path, "unchanged", item.size, notes=(UNFAMILIAR,)), None
+
     def outcome(self, item: _Item) -> _Outcome:
         """Return what came of one file; no error gets out."""
         try:
@@ -296,7 +327,7 @@ class _Retrofit:
         """Return the file as it is now; one that is gone is not taken for a glob that names others."""
         found = find(item.path, storage_options=self.options["storage_options"])
         if len(found) != 1 or item.path not in (found[0].path, found[0].name):
-            raise FileNotFoundError(f"{item.path} names no Parquet file")
+            raise FileNotFoundError(f"{item.path}: no such file or directory")
         return found[0]
 
     def _made(self, item: _Item) -> _Row | None:

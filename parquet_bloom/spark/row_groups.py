@@ -12,7 +12,6 @@ import base64
 import contextlib
 import functools
 import os
-import struct
 import tempfile
 import zlib
 from collections import defaultdict
@@ -22,15 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from parquet_bloom import local_files
-from parquet_bloom.cache import SHARED, Cache, footer_of
-from parquet_bloom.footer import Footer
-from parquet_bloom.pruning import prune
-from parquet_bloom.storage import Source, drive, find
-from parquet_bloom.verdicts import FileVerdict, Pruning
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.storage import local_files
+from parquet_bloom.storage.cache import SHARED, Cache, footer_of
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.listing import Source, find
+from parquet_bloom.verbs.prune import prune
+from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+from parquet_bloom.spark.jvm import Choice, Range, internals_of
 
 
 class Unavailable(Exception):
@@ -73,15 +74,27 @@ def _scan(
     columns: Sequence[Any] | None,
     cache: Cache,
 ) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
     asked = _finished(frame, where, columns)
     with _internals("this Spark cannot be made to read row groups"):
-        frames = [_kept_rows(_Leaf(_finished(read, where, columns)), read, judged, cache) for read in reads]
-        if any(other.schema != frames[0].schema for other in frames):
-            raise Unavailable("the parts of the union are read in different columns")
-        rows = _finished(functools.reduce(lambda left, right: left.union(right), frames), where, columns)
+        try:
+            rows = _finished(_united(reads, judged, where, columns, cache), where, columns)
+        except AnalysisException:  # Spark did not need a column of the condition, and so did not read it
+            rows = _finished(_united(reads, judged, where, None, cache), where, columns)
         if rows.schema != asked.schema:
             raise Unavailable("the columns that are read by row groups are not those of the frame")
     return rows
+
+
+def _united(
+    reads: list[DataFrame], judged: _Files, where: Any, columns: Sequence[Any] | None, cache: Cache
+) -> DataFrame:
+    """Return the kept row groups of all reads, in the columns that Spark needs for `where` and `columns`."""
+    frames = [_kept_rows(_Leaf(_finished(read, where, columns)), read, judged, cache) for read in reads]
+    if any(other.schema != frames[0].schema for other in frames):
+        raise Unavailable("the parts of the union are read in different columns")
+    return functools.reduce(lambda left, right: left.union(right), frames)
 
 
 def _finished(rows: DataFrame, where: Any, columns: Sequence[Any] | None) -> DataFrame:
@@ -110,7 +123,11 @@ def _internals(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = next(iter(str(error).splitlines()), "") or type(error).__name__
+        said = said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}…"  # it may be a whole plan
         raise Unavailable(f"{what}: {said}") from error
+
+
+_MOST_SAID = 200
 
 
 # ---- frames that can be read so ----------------------------------------------------------
@@ -177,13 +194,6 @@ class RowGroup(NamedTuple):
     start: int
     stop: int
     is_kept: bool
-
-
-class Range(NamedTuple):
-    """Bytes of a file; what has its midpoint there is read."""
-
-    start: int
-    length: int
 
 
 def ranges(row_groups: Iterable[RowGroup], most: int) -> list[Range]:
@@ -259,13 +269,6 @@ class _Piece(NamedTuple):
     length: int
     file_size: int
     modified: int  # milliseconds
-
-
-class _Choice(NamedTuple):
-    """A split to read: `range` of the file of the split numbered `piece`, with that one's place and partitions."""
-
-    piece: int
-    range: Range
 
 
 _Key = tuple[str, str]
@@ -356,7 +359,7 @@ def _row_groups(known: _Files, cache: Cache) -> dict[_Key, list[RowGroup]]:
     return found
 
 
-def _choices(leaf: _Leaf, judged: _Files, cache: Cache) -> list[_Choice]:
+def _choices(leaf: _Leaf, judged: _Files, cache: Cache) -> list[Choice]:
     """Return what of a leaf's files is to be read."""
     pieces = leaf.pieces()
     known = _unchanged(judged, pieces)
@@ -365,7 +368,7 @@ def _choices(leaf: _Leaf, judged: _Files, cache: Cache) -> list[_Choice]:
 
 def _chosen(
     pieces: list[_Piece], known: _Files, row_groups: dict[_Key, list[RowGroup]], splitting: _Splitting
-) -> list[_Choice]:
+) -> list[Choice]:
     """Return what to read: Spark's own splits of files that are not known, and ranges of the others.
 
     A range goes by the split that it lies in, whose executors are the near ones. A file that was listed twice has two
@@ -377,7 +380,7 @@ def _chosen(
         if (key := _key_of_uri(piece.path)) in row_groups:
             of_file[key].append(number)
         else:
-            chosen.append(_Choice(number, Range(piece.start, piece.length)))
+            chosen.append(Choice(number, Range(piece.start, piece.length)))
     kept = [group.stop - group.start for groups in row_groups.values() for group in groups if group.is_kept]
     most = splitting.most_bytes(sum(kept) + sum(choice.range.length for choice in chosen), len(kept) + len(chosen))
     for key, numbers in of_file.items():
@@ -385,7 +388,7 @@ def _chosen(
             middle = min(wanted.start + wanted.length // 2, known[key][0].size - 1)
             for number in numbers:
                 if pieces[number].start <= middle < pieces[number].start + pieces[number].length:
-                    chosen.append(_Choice(number, wanted))
+                    chosen.append(Choice(number, wanted))
     return sorted(chosen, key=lambda choice: -choice.range.length)  # as Spark packs them
 
 
@@ -413,7 +416,7 @@ class _Leaf:
         self._kind_of_frame = type(asked)
         self._session = asked.sparkSession
         self._spark: Any = self._session._jsparkSession
-        self._java = _java(self._session.sparkContext._gateway)
+        self._java = internals_of(self._session.sparkContext._gateway)
         leaves = asked._jdf.queryExecution().sparkPlan().collectLeaves()
         if leaves.size() != 1 or _kind(leaves.apply(0)) != "FileSourceScanExec":
             raise Unavailable("Spark does not read the frame by one scan: it may be cached, or known to be empty")
@@ -437,7 +440,7 @@ class _Leaf:
         paths, *numbers = (self._java.texts(self._splits, field) for field in fields)
         return [_Piece(path, *map(int, of_piece)) for path, *of_piece in zip(paths, *numbers, strict=True)]
 
-    def rows(self, chosen: list[_Choice]) -> DataFrame:
+    def rows(self, chosen: list[Choice]) -> DataFrame:
         """Return a frame of what Spark's reader finds in these splits."""
         jvm, relation = self._java.jvm, self._scan.relation()
         sources = jvm.org.apache.spark.sql.execution.datasources
@@ -454,7 +457,7 @@ class _Leaf:
         )
         return self._kind_of_frame(self._spark.internalCreateDataFrame(rdd, self._schema, False), self._session)
 
-    def read_here(self, chosen: list[_Choice]) -> Iterator[Any]:
+    def read_here(self, chosen: list[Choice]) -> Iterator[Any]:
         """Yield the JVM's rows, each only until the next, as the driver reads them."""
         read = self._reader()
         for split in self._java.copies(self._splits, chosen):
@@ -476,112 +479,8 @@ class _Leaf:
             self._spark.sessionState().newHadoopConfWithOptions(options),
         )
 
-    def _most_bytes(self, chosen: list[_Choice]) -> int:
+    def _most_bytes(self, chosen: list[Choice]) -> int:
         return self.splitting().most_bytes(sum(choice.range.length for choice in chosen), len(chosen))
-
-
-class _Java:
-    """Does things to many objects of the JVM in few calls, each of which takes py4j a tenth of a millisecond or more.
-
-    What is done to each is composed of method handles, and Java's streams apply it.
-    """
-
-    def __init__(self, gateway: Any) -> None:
-        self._gateway, self.jvm = gateway, gateway.jvm
-        invoke = self.jvm.java.lang.invoke
-        self._handles, self._handle, self._type = invoke.MethodHandles, invoke.MethodHandle, invoke.MethodType
-        self._lookup, self._proxies = self._handles.publicLookup(), invoke.MethodHandleProxies
-        self._class_type = self.jvm.java.lang.Class
-        self._joined = self.jvm.java.util.stream.Collectors.joining("\n")
-        self._listed = self.jvm.java.util.stream.Collectors.toList()
-        self._functions: dict[tuple[str, ...], Any] = {}
-
-    def list_of(self, sequence: Any) -> Any:
-        """Return a Scala sequence as a Java list."""
-        return self.jvm.scala.collection.JavaConverters.seqAsJavaList(sequence)
-
-    def sequence(self, java_list: Any) -> Any:
-        """Return a Java list as a Scala sequence."""
-        return self.jvm.org.apache.spark.api.python.PythonUtils.toSeq(java_list)
-
-    def flattened(self, items: Any, field: str) -> Any:
-        """Return the members of each item's array `field` as one list."""
-        if items.isEmpty():
-            return items
-        arrays = items.stream().map(self._getter(items, field))
-        return arrays.flatMap(self._function("java.util.Arrays", "stream", "[Ljava.lang.Object;")).collect(self._listed)
-
-    def texts(self, items: Any, field: str) -> list[str]:
-        """Return each item's `field` as text; a path among them must be percent-encoded, for lines part them."""
-        if items.isEmpty():
-            return []
-        text = self._function("java.util.Objects", "toString", "java.lang.Object")
-        found: str = items.stream().map(self._getter(items, field)).map(text).collect(self._joined)
-        return found.split("\n")
-
-    def copies(self, splits: Any, chosen: list[_Choice]) -> Any:
-        """Return, for each choice, a copy of its split that starts and ends elsewhere.
-
-        Three buffers hold the numbers; a handle without arguments takes the next of each, and makes a split of them.
-        """
-        if not chosen:
-            return self.jvm.java.util.ArrayList()
-        handles, kind = self._handles, splits[0].getClass()
-        (constructor,) = kind.getConstructors()
-        fields = range(1, constructor.getParameterCount() + 1)
-        own = [self._method(kind, f"copy$default${field}") for field in fields if field not in _START_AND_LENGTH]
-        make = self._lookup.unreflectConstructor(constructor)
-        make = handles.collectArguments(make, 3, self._next("Long", [choice.range.length for choice in chosen]))
-        make = handles.collectArguments(make, 2, self._next("Long", [choice.range.start for choice in chosen]))
-        make = handles.filterArguments(make, 0, self._array(self._handle, own))
-        every_field = self._array(self.jvm.int, [0] * len(own))  # is of the same split
-        make = handles.permuteArguments(make, self._type.methodType(kind, kind), every_field)
-        get = self._method(self._class("java.util.List"), "get", self.jvm.java.lang.Integer.TYPE).bindTo(splits)
-        split = handles.collectArguments(get, 0, self._next("Int", [choice.piece for choice in chosen]))
-        make = handles.collectArguments(make, 0, split.asType(self._type.methodType(kind)))
-        supplier = self._as("java.util.function.Supplier", make)
-        return self.jvm.java.util.stream.Stream.generate(supplier).limit(len(chosen)).collect(self._listed)
-
-    def _next(self, kind: str, numbers: list[int]) -> Any:
-        """Return a handle that returns one number after the other."""
-        data = struct.pack(f">{len(numbers)}{'q' if kind == 'Long' else 'i'}", *numbers)
-        buffer = getattr(self.jvm.java.nio.ByteBuffer.wrap(bytearray(data)), f"as{kind}Buffer")()
-        return self._method(self._class(f"java.nio.{kind}Buffer"), "get").bindTo(buffer)
-
-    def _getter(self, items: Any, field: str) -> Any:
-        return self._function(items[0].getClass().getName(), field)
-
-    def _function(self, kind: str, name: str, *parameters: str) -> Any:
-        """Return a method of one argument, or the getter of a field, as a java.util.function.Function."""
-        key = kind, name, *parameters
-        if key not in self._functions:
-            method = self._method(self._class(kind), name, *map(self._class, parameters))
-            self._functions[key] = self._as("java.util.function.Function", method)
-        return self._functions[key]
-
-    def _method(self, kind: Any, name: str, *parameters: Any) -> Any:
-        return self._lookup.unreflect(kind.getMethod(name, self._array(self._class_type, parameters)))
-
-    def _as(self, interface: str, handle: Any) -> Any:
-        return self._proxies.asInterfaceInstance(self._class(interface), handle)
-
-    def _class(self, name: str) -> Any:
-        return self._class_type.forName(name)
-
-    def _array(self, kind: Any, items: Sequence[Any]) -> Any:
-        found = self._gateway.new_array(kind, len(items))
-        for index, item in enumerate(items):
-            found[index] = item
-        return found
-
-
-@functools.lru_cache(maxsize=1)
-def _java(gateway: Any) -> _Java:
-    """Return the one of a gateway, which remembers its functions: to find them takes most of the calls."""
-    return _Java(gateway)
-
-
-_START_AND_LENGTH = (3, 4)  # of the fields of a split, counted from one
 
 
 # ---- whether this Spark reads as it should -----------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.parallel import Progress
+from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

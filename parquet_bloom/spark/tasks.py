@@ -15,10 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.parallel import Progress
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
-from parquet_bloom.storage import PathLike, Source, StorageOptions, find, resolve, table_kind
-from parquet_bloom.tables import Snapshot, fsspec_options, live_sources
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.strays import parquet_only
+from parquet_bloom.tables import Snapshot, is_table, kind_of_path, listed_paths, live_sources
+from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,23 +40,34 @@ _ROWS_AT_ONCE = 1000
 def paths_of(paths: Any) -> PathLike | list[PathLike]:
     """Return paths as the verbs take them, those of a DataFrame (its column `path`, or its only one) as a list."""
     if not hasattr(paths, "sparkSession"):
-        return paths if isinstance(paths, str) or hasattr(paths, "__fspath__") else list(paths)
+        return local_path(paths) if isinstance(paths, str | os.PathLike) else list(map(local_path, paths))
     column = "path" if "path" in paths.columns or len(paths.columns) > 1 else paths.columns[0]
-    return [row[0] for row in paths.select(column).collect()]
+    return [local_path(row[0]) for row in paths.select(column).collect()]
+
+
+def local_path(path: PathLike) -> str:
+    """Return a path, of a `file:` URI what stands in it: to Hadoop it is not encoded, and has no query or fragment."""
+    text = os.fspath(path)
+    if not text.startswith("file:"):
+        return text
+    below = text.removeprefix("file:")
+    return "/" + below[2:].partition("/")[2] if below.startswith("//") else below
 
 
 def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
     """Return the files that `paths` name, which may be a DataFrame."""
-    return find(paths_of(paths), storage_options=storage_options)
+    return parquet_only(find(paths_of(paths), storage_options=storage_options))
 
 
-def live_sources_of(paths: Any, storage_options: StorageOptions) -> tuple[list[Source], Snapshot | None]:
-    """Return the files that `paths` name; the live ones and their snapshot where that is a Hudi or Paimon table."""
-    listed = paths_of(paths)
-    listed = listed if isinstance(listed, list) else [listed]
-    if len(listed) != 1 or merging_table(listed[0], storage_options) is None:
-        return find(listed, storage_options=storage_options, all_rows=True), None
-    return live_sources(listed, storage_options=storage_options)
+def live_sources_of(
+    paths: Any, storage_options: StorageOptions, catalog: str | None = None
+) -> tuple[list[Source], Snapshot | None]:
+    """Return the files that `paths` name, which may be a DataFrame; of a table the live ones, and their snapshot."""
+    listed = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
+    if catalog is None:
+        listed = [given if is_table(given) else paths_of(given) for given in listed_paths(listed)]
+    sources, snapshot = live_sources(listed, catalog=catalog, storage_options=storage_options)
+    return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 
 def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None:
@@ -63,8 +75,7 @@ def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None
     named = os.fspath(path)
     if named.endswith(".parquet") or any(char in named for char in "*?["):
         return None
-    fs, inner = resolve(named, None, fsspec_options(storage_options))
-    kind = table_kind(fs, inner.rstrip("/"))
+    kind = kind_of_path(named, storage_options)
     return kind if kind in ("Hudi", "Paimon") else None
 
 

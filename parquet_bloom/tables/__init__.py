@@ -8,12 +8,23 @@ Paimon's only to attach indexes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.storage import PathLike, Source, StorageOptions, find, is_local, resolve, table_kind
+from parquet_bloom.storage.listing import (
+    PathLike,
+    Source,
+    StorageOptions,
+    at_home,
+    find,
+    is_local,
+    is_open_file,
+    listed,
+    resolve,
+)
 from parquet_bloom.tables import delta, hudi, iceberg, paimon
+from parquet_bloom.tables.detect import table_kind
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     FileIndex,
@@ -35,9 +46,13 @@ __all__ = [
     "UnknownOutcomeError",
     "directory_of",
     "fsspec_options",
+    "is_table",
+    "kind_of_path",
+    "listed_paths",
     "live_sources",
     "open_paimon",
     "open_table",
+    "root_of",
     "snapshot_of",
 ]
 
@@ -50,50 +65,117 @@ _OPENERS: dict[str, Callable[..., OpenTable]] = {
 
 
 def snapshot_of(
-    table: Any, *, kind: str | None = None, as_of: int | str | None = None, storage_options: StorageOptions = None
+    table: Any,
+    *,
+    kind: str | None = None,
+    catalog: str | None = None,
+    as_of: int | str | None = None,
+    storage_options: StorageOptions = None,
 ) -> Snapshot | None:
     """Return a table's live files, now or `as_of`; None where `table` is the root of no table that is read here.
 
-    `table` is a directory, a URL, an Iceberg `*.metadata.json`, a `deltalake.DeltaTable` or a pyiceberg `Table`.
+    `table` is a directory, a URL, an Iceberg `*.metadata.json`, a `deltalake.DeltaTable` or a pyiceberg `Table`; with
+    `catalog`, the name of one in pyiceberg's configuration, it is what an Iceberg table is called there.
+    A branch of a Paimon table is named as Paimon does: `orders$branch_audit`.
     `as_of` is a Delta version, an Iceberg or Paimon snapshot id, branch or tag, a Hudi instant, or a time in ISO 8601
     (UTC unless it says otherwise). With `kind`, such as "delta", a path that is no such table raises
-    `FileNotFoundError`.
+    `FileNotFoundError`; the directory of an Iceberg table that does not say what is current raises `UnsupportedError`.
 
     `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
     them under their own names.
     """
+    table = _named(table, kind, catalog, storage_options)
     found = _kind_of(table, kind, storage_options)
     if found is None:
         return None
     return _OPENERS[found](table, storage_options=storage_options, as_of=as_of).snapshot
 
 
+def _named(table: Any, kind: str | None, catalog: str | None, storage_options: StorageOptions) -> Any:
+    """Return a table, or what its `catalog` loads under that name."""
+    if catalog is None:
+        return at_home(table) if isinstance(table, str) else table
+    if kind not in (None, "iceberg"):
+        raise UnsupportedError(f"{kind} tables have no catalog here; Iceberg's have")
+    if not isinstance(table, str):
+        raise UnsupportedError("with catalog= a table is named as the catalog has it, such as namespace.table")
+    return iceberg.from_catalog(catalog, table, storage_options)
+
+
 def live_sources(
-    paths: PathLike | Iterable[PathLike],
+    paths: Any,
     *,
+    catalog: str | None = None,
     as_of: int | str | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
 ) -> tuple[list[Source], Snapshot | None]:
-    """Return the files that `paths` name: those of the snapshot where they are the root of a table.
+    """Return the files that `paths` name: those of the snapshot where they are one table.
 
-    Raises `UnsupportedError` for an `as_of` of anything else, and what `find` and `snapshot_of` raise.
+    That is its directory, the name of an Iceberg table in `catalog`, its metadata file, or a pyiceberg `Table`. Raises
+    `UnsupportedError` for an `as_of` of anything else, and what `find` and `snapshot_of` raise.
     """
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    snapshot = None
-    if len(listed) == 1 and filesystem is None and _may_be_table(root := os.fspath(listed[0])):
-        snapshot = snapshot_of(root, as_of=as_of, storage_options=storage_options)
+    given = listed_paths(paths)
+    only = given[0] if len(given) == 1 else None
+    named = [at_home(os.fspath(path)) for path in given if not is_table(path) and not is_open_file(path)]
+    if catalog is not None or any(map(is_table, given)):
+        if only is None:
+            raise UnsupportedError("tables of a catalog are named one at a time")
+        if filesystem is not None:
+            raise UnsupportedError("a table of a catalog takes storage_options=, not filesystem=")
+        snapshot = snapshot_of(only, catalog=catalog, as_of=as_of, storage_options=storage_options)
+    elif only is not None and filesystem is None and any(map(_may_be_table, named)):
+        snapshot = snapshot_of(named[0], as_of=as_of, storage_options=storage_options)
+    else:
+        snapshot = None
     if snapshot is not None:
         return snapshot.sources(storage_options), snapshot
     if as_of is not None:
         raise UnsupportedError("only the directory of one Delta, Iceberg, Hudi or Paimon table has versions")
-    return find(listed, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
+    for path in named:
+        if _may_be_table(path) and kind_of_path(path, storage_options, filesystem) in _NEVER_PLAIN:
+            raise UnsupportedError(
+                f"{path} is the directory of a table, whose files have other names for columns and may lie elsewhere: "
+                "name it alone, and with storage_options= where it needs some"
+            )
+    return find(given, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
 
 
-def directory_of(paths: Any, snapshot: Snapshot | None) -> Any:
-    """Return what names the directory of a snapshot's table, as `paths` do unless they name its metadata file."""
-    is_metadata = isinstance(paths, str | os.PathLike) and os.fspath(paths).endswith(iceberg.METADATA)
-    return snapshot.root if snapshot is not None and is_metadata else paths
+_NEVER_PLAIN = ("Delta", "Iceberg")
+"""Tables whose directories are not even read as the files that are in them."""
+
+
+def listed_paths(paths: Any) -> list[Any]:
+    """Return `paths` as a list: one path, a table that pyiceberg has loaded, or several."""
+    return [paths] if is_table(paths) else listed(paths)
+
+
+def is_table(given: Any) -> bool:
+    """Return whether this is a table that pyiceberg has loaded. Raises `UnsupportedError` for one of deltalake's."""
+    homes = _homes(given)
+    if "deltalake" in homes:
+        raise UnsupportedError("a Delta table is named by its path here, with as_of= for an earlier version")
+    return "pyiceberg" in homes
+
+
+def directory_of(paths: Any, snapshot: Snapshot | None, catalog: str | None = None) -> Any:
+    """Return what names the directory of a snapshot's table: `paths`, unless they name the table in another way."""
+    if snapshot is None:
+        return paths
+    (only,) = listed_paths(paths)
+    return paths if _is_directory(only, catalog) else snapshot.root
+
+
+def root_of(table: Any, *, catalog: str | None = None, storage_options: StorageOptions = None) -> str:
+    """Return the path or URL of a table's directory; that of anything else is its own."""
+    if _is_directory(table, catalog):
+        return str(os.fspath(table))
+    return iceberg.root_of(_named(table, None, catalog, storage_options), storage_options)
+
+
+def _is_directory(given: Any, catalog: str | None) -> bool:
+    """Return whether what is given names a directory, not a table in another way."""
+    return catalog is None and not is_table(given) and not os.fspath(given).endswith(iceberg.METADATA)
 
 
 def _may_be_table(path: str) -> bool:
@@ -109,10 +191,7 @@ def open_table(
     one in pyiceberg's configuration, `table` is what an Iceberg table is called in it. Raises `FileNotFoundError`
     where `table` is not the root of a Delta or Iceberg table, `UnsupportedError` where no commit to it would be right.
     """
-    if catalog is not None:
-        if kind not in (None, "iceberg"):
-            raise UnsupportedError(f"{kind} tables have no catalog here; Iceberg's have")
-        table = iceberg.from_catalog(catalog, table, storage_options)
+    table = _named(table, kind, catalog, storage_options)
     found = _kind_of(table, kind, storage_options)
     if found is None:
         raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
@@ -127,7 +206,7 @@ def open_paimon(table: PathLike) -> paimon.OpenPaimon:
     Raises `FileNotFoundError` where `table` is not the directory of a Paimon table, `UnsupportedError` where no commit
     to it would be right.
     """
-    path = os.fspath(table)
+    path = at_home(os.fspath(table))
     fs, folder = resolve(path, None, None)
     if not is_local(fs):
         raise UnsupportedError("indexes are attached to tables in local directories; elsewhere use Paimon's procedure")
@@ -142,9 +221,9 @@ def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> 
     wanted = asked.capitalize() if asked else None
     if wanted not in (None, *_OPENERS):
         raise UnsupportedError(f"{asked} tables are not read here; {', '.join(_OPENERS)} are")
-    found = _kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
+    found = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
-        homes = {base.__module__.partition(".")[0] for base in type(table).__mro__}
+        homes = _homes(table)
         found = "Delta" if "deltalake" in homes else "Iceberg" if "pyiceberg" in homes else None
         if found is None:
             raise UnsupportedError(f"{type(table).__name__} is neither a path, a deltalake nor a pyiceberg table")
@@ -153,9 +232,16 @@ def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> 
     return found
 
 
-def _kind_of_path(path: str, storage_options: StorageOptions) -> str | None:
+def _homes(given: Any) -> set[str]:
+    return {base.__module__.partition(".")[0] for base in type(given).__mro__}
+
+
+def kind_of_path(path: str, storage_options: StorageOptions, filesystem: Any = None) -> str | None:
+    """Return which format's table a path names, or None."""
     if path.endswith(iceberg.METADATA):
         return "Iceberg"
-    fs, inner = resolve(path, None, fsspec_options(storage_options))
+    fs, inner = resolve(path, filesystem, fsspec_options(storage_options))
     kind = table_kind(fs, inner.rstrip("/"))
+    if kind is None and (named := paimon.branch_of(inner)) is not None:
+        kind = "Paimon" if table_kind(fs, named[0]) == "Paimon" else None
     return kind if kind in _OPENERS else None

@@ -3,18 +3,20 @@
 A swap is one version that removes the old files and adds the new, `dataChange` false, so that streams and the change
 feed see nothing. deltalake commits a remove of a file that is not in the table, and with retries it commits over an
 OPTIMIZE: either would make rows live twice. So a commit is built on the very version whose files were looked at, is not
-retried, and what became of it is looked at too. (Delta transaction log protocol: Add File and Remove File.)
+retried, and what became of it is looked at too. Where deltalake lacks a feature of the table that only wants to be
+carried along, the version is written to the log here, in the same way: the next one after the version that was looked
+at, or none. (Delta transaction log protocol: Add File and Remove File, Creation of New Log Entries.)
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import math
 import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,11 +24,12 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import quote, unquote
 
-from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
-from parquet_bloom.ordering import Key
-from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
-from parquet_bloom.storage import StorageOptions, find, is_local, resolve
+from parquet_bloom.format.footer import text_rule
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
+from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
+from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
@@ -36,11 +39,12 @@ from parquet_bloom.tables.snapshots import (
     UnknownOutcomeError,
     check_outcome,
     check_swaps,
-    contents,
     delta_options,
     fsspec_options,
     moment,
 )
+from parquet_bloom.values.ordering import Key
+from parquet_bloom.values.statistics import Bounds
 
 
 class OpenDelta:
@@ -57,14 +61,22 @@ class OpenDelta:
             if as_of is None:
                 with _errors(self._root):
                     table.update_incremental()
-        if as_of is not None:
-            with _errors(self._root):
-                is_version = isinstance(as_of, int) or as_of.isdecimal()
-                self._table.load_as_version(int(as_of) if is_version else moment(str(as_of)))
-        self._log: dict[str, dict[str, Any]] = {}
-        self._log_version: int | None = None
         self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
+        self._entries: dict[int, bytes] = {}  # the versions that this object committed, as the log has them
+        self._log = Log(self._root, self._options, self._require_first)
+        if as_of is not None:
+            self._go_back(as_of)
         self.snapshot = self._read()
+
+    def _go_back(self, as_of: int | str) -> None:
+        with _errors(self._root):
+            if isinstance(as_of, int) or as_of.isdecimal():
+                self._table.load_as_version(int(as_of))
+                return
+            time = moment(as_of)
+            self._table.update_incremental()
+            configuration = self._table.metadata().configuration
+            self._table.load_as_version(self._log.version_at(time, self._table.version(), configuration))
 
     def refresh(self) -> Snapshot:
         """Load and return the newest version."""
@@ -82,8 +94,6 @@ class OpenDelta:
             adds = pa.table(self._table.get_add_actions())
             schema = json.loads(self._table.schema().to_json())
             configuration = self._table.metadata().configuration
-            features = self._table.protocol().writer_features or ()
-        self._tracks_rows = configuration.get("delta.enableRowTracking") == "true" or "rowTracking" in features
         wanted = [name for name in ("path", "size_bytes", "num_records", "partition") if name in adds.column_names]
         with_deletes = self._with_deletes()
         is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
@@ -95,22 +105,25 @@ class OpenDelta:
         is_widened = any(feature.startswith("typeWidening") for feature in self._table.protocol().reader_features or ())
         recorded = None if is_widened else _recorded(schema["fields"], names, files, statistics)
         return Snapshot(
-            self.kind, self._root, self._table.version(), tuple(files), physical_names=names, recorded=recorded
+            self.kind,
+            self._root,
+            self._table.version(),
+            tuple(files),
+            physical_names=names,
+            recorded=recorded,
+            text_rules={field["name"]: rule for field in schema["fields"] if (rule := text_rule(field))},
         )
 
     def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
         recorded = add["path"]
         path = self._path_of(recorded)
         partition = {name: _as_text(value) for name, value in (add.get("partition") or {}).items()}
-        return LiveFile(
-            path, recorded, add["size_bytes"], add.get("num_records"), partition, has_deletes=path in with_deletes
-        )
+        size, rows = add["size_bytes"], add.get("num_records")
+        return LiveFile(path, recorded, size, rows, partition, has_deletes=path in with_deletes)
 
     def _path_of(self, recorded: str) -> str:
         path = unquote(recorded)
-        if _is_absolute(path):
-            return path.removeprefix("file://")
-        return f"{self._root.rstrip('/')}/{path}"
+        return _local_path(path) if _is_absolute(path) else f"{self._root.rstrip('/')}/{path}"
 
     def _with_deletes(self) -> set[str]:
         """Return the paths of the files that have a deletion vector."""
@@ -121,140 +134,99 @@ class OpenDelta:
                 return set()
             batches = pa.RecordBatchReader.from_stream(self._table.deletion_vectors())
             urls = [url for batch in batches for url in batch.column("filepath").to_pylist()]
-        return {unquote(url).removeprefix("file://") for url in urls}
+        return {_local_path(unquote(url)) for url in urls}
 
     # ---- the log as it is written ----------------------------------------------------------
 
     def _logged(self, file: LiveFile) -> dict[str, Any] | None:
         """Return the add action of a live file, as it stands in the log."""
-        self._read_log()
-        return self._log.get(file.recorded)
+        assert self.snapshot.version is not None
+        self._log.read(self.snapshot.version)
+        return self._log.adds.get(file.recorded)
 
     def _statistics(self, version: int, files: Sequence[LiveFile]) -> Callable[[], Sequence[Any]]:
         """Return what parses the files' statistics as they stand in the log; None for all where it cannot be read.
 
-        deltalake has them, too, but makes values of the column's type of whatever is written there.
+        deltalake has them, too, but makes values of the column's type of whatever is written there. So may what wrote a
+        checkpoint have done: statistics that are structs there count for nothing.
         """
         found: list[Any] = []
+
+        def as_written(file: LiveFile) -> Any:
+            add = self._logged(file)
+            return None if add is None or add["is_parsed"] else _parsed(add["stats"])
 
         def parsed() -> Sequence[Any]:
             if not found and self.snapshot.version == version:
                 with contextlib.suppress(Exception):  # a log that is not understood rules nothing out
-                    found.extend(_parsed((self._logged(file) or {}).get("stats")) for file in files)
+                    found.extend(map(as_written, files))
             return found if len(found) == len(files) else [None] * len(files)
 
         return parsed
-
-    def _read_log(self) -> None:
-        version = self.snapshot.version
-        assert version is not None
-        if self._log_version == version:
-            return
-        if self._log_version is None or self._log_version > version:
-            self._log = {}
-            first = self._read_checkpoint(version)
-        else:
-            first = self._log_version + 1
-        self._read_commits(range(first, version + 1))
-        self._log_version = version
-
-    def _read_checkpoint(self, version: int) -> int:
-        """Take in the newest checkpoint up to a version; return the version that the commits go on with."""
-        import pyarrow.parquet as pq
-
-        found: dict[tuple[int, int], list[Any]] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for source in find(f"{self._root.rstrip('/')}/_delta_log", storage_options=self._options):
-                number, mark, *part = source.path.rpartition("/")[2].removesuffix(".parquet").split(".")
-                if number.isdecimal() and mark == "checkpoint" and all(p.isdecimal() for p in part):
-                    found.setdefault((int(number), int(part[1]) if part else 1), []).append(source)
-        whole = [(at, num) for (at, num), parts in found.items() if at <= version and len(parts) == num]
-        if not whole:
-            return 0
-        for data in contents(found[max(whole)]):
-            with pq.ParquetFile(io.BytesIO(data)) as checkpoint:
-                wanted = [f"add.{name}" for name in (*_KEPT, "partitionValues", "tags", "deletionVector")]
-                for row in checkpoint.read(columns=wanted).column("add").to_pylist():
-                    if row is not None and row["path"] is not None:
-                        self._take({**row, **{name: dict(row[name]) for name in _MAPS if row.get(name)}})
-        return max(whole)[0] + 1
-
-    def _read_commits(self, versions: range) -> None:
-        names = [f"{self._root.rstrip('/')}/_delta_log/{version:020}.json" for version in versions]
-        if not names:
-            return
-        try:
-            sources = find(names, storage_options=self._options)
-        except FileNotFoundError as error:
-            raise UnsupportedError(
-                f"{error}: the log of {self._root} goes on from a checkpoint of a kind that is not read here (V2)"
-            ) from None
-        for version, data in zip(versions, contents(sources), strict=True):
-            for line in data.splitlines():
-                action = json.loads(line) if line else {}
-                if "add" in action:
-                    self._take(action["add"])
-                elif "remove" in action:
-                    self._require_first(version, action["remove"]["path"])
-
-    def _require_first(self, version: int, removed: str) -> None:
-        if (ours := self._swapped.get(removed)) is not None and version > ours:
-            raise CorruptFileError(
-                f"version {version}, by another writer, replaces files that version {ours} had replaced already, and "
-                f"their rows are live twice; restore version {version - 1} (an OPTIMIZE of deltalake that was begun "
-                f"before version {ours} does so: run it at another time)",
-                path=self._root,
-            )
-
-    def _take(self, add: dict[str, Any]) -> None:
-        self._log[add["path"]] = {name: add.get(name) for name in (*_KEPT, *_MAPS, "deletionVector")}
 
     # ---- committing ------------------------------------------------------------------------
 
     def require_committable(self) -> None:
         """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
-        if self._tracks_rows:
-            raise UnsupportedError(f"{self._root} tracks rows by ids, which a commit through deltalake would lose")
+        version = self.snapshot.version
+        assert version is not None
+        self._log.read(version)
+        if reason := refused_feature(self._log.protocol):
+            raise UnsupportedError(f"no commit to {self._root} would be right: {reason}")
+        if self._writes_entries:
+            if not self._log.folder.may_be_exclusive:
+                raise UnsupportedError(
+                    f"{self._root} has features ({', '.join(sorted(features_for_entry(self._log.protocol)))}) that "
+                    "deltalake does not commit to; that is done here on local disks and on S3 only, where two writers "
+                    "cannot write the same version"
+                )
+            if has_in_commit_timestamps(self._log.configuration):
+                self._log.in_commit_timestamp(version)
+
+    def prepare(self) -> None:
+        """Raise `UnsupportedError` if the table's store was seen to let two writers write the same version."""
+        if self._writes_entries:
+            self._log.folder.require_exclusive()
+
+    @property
+    def _writes_entries(self) -> bool:
+        """Whether commits are entries that are written to the log here, since deltalake refuses them."""
+        return bool(features_for_entry(self._log.protocol))
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
         if _is_absolute(unquote(file.recorded)):
             return "it lies outside of the table's directory (a shallow clone), where another table may own it"
-        if file.recorded != _as_logged(unquote(file.recorded)):
-            return "deltalake would spell its name otherwise than the log does, and its rows would be live twice"
         add = self._logged(file)
+        if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
+            return "deltalake would spell its name otherwise than the log does, and its rows would be live twice"
         if add is None:
-            return "the log's own words on it are not found in commits and checkpoints of the classic kind"
+            return "the log's own words on it are not found in commits and checkpoints of a kind that is read here"
         if file.has_deletes or add["deletionVector"]:
             return "it has a deletion vector, and its deleted rows would come back; OPTIMIZE or REORG ... PURGE first"
         if add["baseRowId"] is not None:
-            return "it has row ids, which a commit through deltalake would lose"
+            return "it has row ids, which a commit would lose"
         return None
 
     def notes(self, file: LiveFile) -> tuple[str, ...]:
         """Return what a swap of this file does not carry over."""
-        add = self._logged(file)
+        add = None if self._writes_entries else self._logged(file)
         return (f"the log's tags {sorted(add['tags'])} are not carried over",) if add and add["tags"] else ()
 
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
         """Swap files in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
-        from deltalake import CommitProperties
         from deltalake.exceptions import DeltaProtocolError
 
         before = self.snapshot
         assert before.version is not None
         check_swaps(self, swaps)
-        properties = CommitProperties(
-            max_commit_retries=0, custom_metadata={"userMetadata": f"parquet-bloom: {len(swaps)} files with filters"}
-        )
+        if self._entries:
+            self._require_entry(max(self._entries))
         try:
-            self._table.create_write_transaction(
-                [action for swap in swaps for action in self._actions(swap)],
-                mode="append",
-                schema=self._table.schema(),
-                partition_by=self._table.metadata().partition_columns,
-                commit_properties=properties,
-            )
+            if self._writes_entries:
+                self._write_entry(swaps, before.version)
+            else:
+                self._write_through_deltalake(swaps)
         except DeltaProtocolError as error:
             raise UnsupportedError(f"deltalake cannot write to {self._root}: {error}") from error
         except Exception as error:
@@ -262,9 +234,11 @@ class OpenDelta:
         with _errors(self._root):
             self._table.load_as_version(before.version + 1)
         self.snapshot = self._read()
-        renamed = {s.old.recorded: (_as_logged(_beside(s)), s.num_rows) for s in swaps}
+        renamed = {swap.old.recorded: (self._recorded(swap), swap.num_rows) for swap in swaps}
         check_outcome(before, self.snapshot, renamed)
         self._swapped |= dict.fromkeys(renamed, before.version + 1)
+        if before.version + 1 not in self._entries:
+            self._entries[before.version + 1] = self._log.commit(before.version + 1)
         return self.snapshot
 
     def verify(self) -> None:
@@ -273,21 +247,101 @@ class OpenDelta:
         deltalake's OPTIMIZE takes no notice of commits that change no data, another OPTIMIZE's included: one that was
         begun before a swap and ends after it makes rows live twice.
         """
+        for version in self._entries:
+            self._require_entry(version)
         self.refresh()
-        self._read_log()
+        assert self.snapshot.version is not None
+        self._log.read(self.snapshot.version)
+
+    def _require_first(self, version: int, removed: str) -> None:
+        """Raise `CorruptFileError` if a file that a swap took out is taken out again."""
+        if (ours := self._swapped.get(removed)) is not None and version > ours:
+            raise CorruptFileError(
+                f"version {version}, by another writer, replaces files that version {ours} had replaced already, and "
+                f"their rows are live twice; restore version {version - 1} (an OPTIMIZE of deltalake that was begun "
+                f"before version {ours} does so: run it at another time)",
+                path=self._root,
+            )
+
+    def _require_entry(self, version: int) -> None:
+        """Raise `CorruptFileError` if this version, which this object committed, is another writer's by now.
+
+        Spark on a local disk looks whether a version exists and then renames its own over it: between the two there is
+        room for another writer's.
+        """
+        if self._log.commit(version) != self._entries[version]:
+            raise CorruptFileError(
+                f"another writer wrote its version {version} over the one that had been written here; the table is as "
+                "that writer left it, with all of its rows: run again",
+                path=self._root,
+            )
+
+    def _write_through_deltalake(self, swaps: Sequence[Swap]) -> None:
+        from deltalake import CommitProperties
+
+        properties = CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": _remark(swaps)})
+        self._table.create_write_transaction(
+            [action for swap in swaps for action in self._actions(swap)],
+            mode="append",
+            schema=self._table.schema(),
+            partition_by=self._table.metadata().partition_columns,
+            commit_properties=properties,
+        )
+
+    def _write_entry(self, swaps: Sequence[Swap], before: int) -> None:
+        """Write the version after `before` to the log, or raise if there is one: no conflict is ever resolved here.
+
+        So nothing lies between what was looked at and what is committed: the old files are live, and protocol and
+        metadata are those that were checked.
+        """
+        now = _milliseconds()
+        times = {"timestamp": now}
+        if has_in_commit_timestamps(self._log.configuration):
+            now = max(now, self._log.in_commit_timestamp(before) + 1)
+            times = {"inCommitTimestamp": now, "timestamp": now}
+        information = {
+            **times,
+            "operation": "ADD BLOOM FILTERS",
+            "operationParameters": {},
+            "readVersion": before,
+            "isolationLevel": "Serializable",
+            "isBlindAppend": False,
+            "engineInfo": "parquet-bloom",
+            "txnId": str(uuid.uuid4()),
+            "userMetadata": _remark(swaps),
+        }
+        actions = [{"commitInfo": information}, *(each for swap in swaps for each in self._entry_of(swap, now))]
+        data = b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
+        self._log.folder.create(commit_name(before + 1), data)
+        self._entries[before + 1] = data
+
+    def _entry_of(self, swap: Swap, now: int) -> list[dict[str, Any]]:
+        """Return the two actions of a swap; the new file has all that the log holds of the old one's rows."""
+        add = self._logged(swap.old)
+        assert add is not None
+        file = {"partitionValues": add["partitionValues"] or {}, "dataChange": False}
+        kept = {name: add[name] for name in ("tags", "clusteringProvider") if add[name] is not None}
+        gone = {"path": add["path"], "deletionTimestamp": now, "extendedFileMetadata": True, "size": swap.old.size}
+        new = {"path": self._recorded(swap), "size": swap.size, "modificationTime": now, "stats": _counted(add, swap)}
+        tags = {name: value for name, value in kept.items() if name == "tags"}
+        return [{"remove": {**gone, **file, **tags}}, {"add": {**new, **file, **kept}}]
+
+    def _recorded(self, swap: Swap) -> str:
+        """Return how the log spells the new file's path."""
+        if self._writes_entries:
+            folder, slash, _ = swap.old.recorded.rpartition("/")
+            return f"{folder}{slash}{_as_logged(swap.name)}"
+        return _as_logged(_beside(swap))
 
     def _actions(self, swap: Swap) -> list[Any]:
         from deltalake.transaction import AddAction, RemoveAction
 
-        add, now = self._logged(swap.old), int(time.time() * 1000)
+        add, now = self._logged(swap.old), _milliseconds()
         assert add is not None
         values = add["partitionValues"] or {}
-        statistics = add["stats"] or "{}"
-        if "numRecords" not in (parsed := json.loads(statistics)):
-            statistics = json.dumps({"numRecords": swap.num_rows, **parsed})
         return [
             RemoveAction(unquote(swap.old.recorded), False, now, swap.old.size, values),
-            AddAction(_beside(swap), swap.size, values, now, False, statistics),
+            AddAction(_beside(swap), swap.size, values, now, False, _counted(add, swap)),
         ]
 
     def _require_landed(self, swaps: Sequence[Swap], error: Exception) -> None:
@@ -300,7 +354,7 @@ class OpenDelta:
             if newest > before:
                 self._table.load_as_version(before + 1)
                 live = {file.recorded for file in self._read().files}
-                if all(_as_logged(_beside(swap)) in live for swap in swaps):
+                if all(self._recorded(swap) in live for swap in swaps):
                     return
         except Exception as second:
             raise UnknownOutcomeError(f"{error}; whether {self._root} has the commit is not known: {second}") from error
@@ -313,8 +367,22 @@ class OpenDelta:
         raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
 
 
-_KEPT = ("path", "stats", "baseRowId")
-_MAPS = ("partitionValues", "tags")
+def _milliseconds() -> int:
+    return int(time.time() * 1000)
+
+
+def _remark(swaps: Sequence[Swap]) -> str:
+    return f"parquet-bloom: {len(swaps)} files with filters"
+
+
+def _counted(add: dict[str, Any], swap: Swap) -> str:
+    """Return a file's statistics as the log has them, with the number of its rows in any case."""
+    statistics: str = add["stats"] or "{}"
+    parsed = json.loads(statistics)
+    if not parsed:
+        return json.dumps({"numRecords": swap.num_rows})
+    # Every digit stays as it is written.
+    return statistics if "numRecords" in parsed else f'{{"numRecords":{swap.num_rows},{statistics.strip()[1:]}'
 
 
 def _beside(swap: Swap) -> str:
@@ -328,8 +396,17 @@ def _as_logged(path: str) -> str:
     return quote(path, safe="/!$&'()+,-.:;=@_~")
 
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+
+
 def _is_absolute(path: str) -> bool:
-    return path.startswith(("/", "file:")) or "://" in path
+    return path.startswith("/") or _URL.match(path) is not None
+
+
+def _local_path(url: str) -> str:
+    """Return a decoded `file:` URL, however many slashes it begins with, as a path; any other as it is."""
+    return _FILE_URL.sub("", url, count=1)
 
 
 def _loaded(path: str, storage_options: StorageOptions) -> tuple[Any, str, bool]:

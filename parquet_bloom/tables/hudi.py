@@ -4,6 +4,7 @@ A table is file groups, (partition, file id), whose files say in their names whi
 
     <file id>_<write token>_<instant>.<parquet, orc, hfile or lance>    a base file
     .<file id>_<instant>.log.<number>_<write token>                     a log file
+    .<name of another file>.crc                                         its checksum, on a local disk
 
 A file counts if its instant is completed, or older than the timeline, whose beginning is archived. Of a group, the
 newest base file is live, unless a replacecommit (clustering, INSERT OVERWRITE) has replaced the group. Its log files
@@ -19,13 +20,15 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
-from parquet_bloom.storage import Folder, StorageOptions, files_below, is_local, resolve
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
+from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, contents, fsspec_options, moment
 
 LOGS = "log files of its file group may hold newer rows"
@@ -35,8 +38,9 @@ _NEWEST_VERSION = 9
 _META_COLUMNS = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 _WRITES = ("commit", "deltacommit", "replacecommit")
 _BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
-_LOG = re.compile(r"\.(?P<group>[^_]+)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
+_LOG = re.compile(r"\.(?P<group>[^_.][^_]*)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
 _AVRO = b"Obj\x01"
+_LATEST_SCHEMA = "latest_schema"
 _PARTITION = ".hoodie_partition_metadata"
 
 _Group = tuple[str, str]  # partition, file id
@@ -66,10 +70,11 @@ class _Files:
 
 @dataclass(slots=True)
 class _Written:
-    """What the completed instants say: base files by group and instant, and which instant replaced a group."""
+    """What the completed instants say: base files by group and instant, groups replaced, and schemas, as JSON."""
 
     base: dict[_Group, dict[str, set[str]]] = field(default_factory=dict)
     replaced: set[_Group] = field(default_factory=set)
+    schemas: set[str] = field(default_factory=set)
 
 
 class OpenHudi:
@@ -99,6 +104,9 @@ class OpenHudi:
             f"{self._root} is a Hudi table, to which nothing is committed here: its base files carry filters of their "
             "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) makes those of other columns"
         )
+
+    def prepare(self) -> None:
+        """Do nothing: what commits need is known without a try."""
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped."""
@@ -135,17 +143,22 @@ class OpenHudi:
         completed = {each.requested: each.completed for each in instants}
         first = min((each for each in completed if each not in savepoints), default=last)
         is_cow = settings.get("hoodie.table.type", "COPY_ON_WRITE").upper() == "COPY_ON_WRITE"
+
+        def is_committed(instant: str) -> bool:
+            return instant in completed or instant < first
+
         live: list[LiveFile] = []
+        history, reason = self._history(written, is_committed)
         groups = self._groups(is_cow)
         self._check_external(written)
         for group in sorted({*groups, *written.base}):
             if group in written.replaced:
                 continue
             files = groups.get(group, _Files())
-            counted = [f for f in files.base if f.instant <= last and (f.instant in completed or f.instant < first)]
+            counted = [f for f in files.base if f.instant <= last and is_committed(f.instant)]
             base = _newest(counted, written.base.get(group, {}))
             self._check_present(group, base, written.base.get(group, {}))
-            live += self._live(base, _newer(files.logs, base, completed, last, is_new))
+            live += self._live(base, _newer(files.logs, base, completed, last, is_new), history, reason)
         is_virtual = settings.get("hoodie.populate.meta.fields", "true").strip().lower() == "false"
         hidden = frozenset(f"_hoodie_{name}" for name in _META_COLUMNS if is_virtual)
         return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=hidden)
@@ -229,10 +242,23 @@ class OpenHudi:
             name = min(written[newest])
             raise CorruptFileError(f"{'/'.join(filter(None, group[:1]))}/{name} is gone (cleaned?)", path=self._root)
 
-    def _live(self, base: Sequence[_DataFile], logs: Sequence[_DataFile]) -> Iterator[LiveFile]:
+    def _history(self, written: _Written, is_committed: Callable[[str], bool]) -> tuple[History, str | None]:
+        """Return the schemas that the table has had, or none, and why it is not known which."""
+        folder = Folder(f"{self._root.rstrip('/')}/.hoodie/.schema", storage_options=self._options)
+        try:
+            names = newest_commits(folder.names(), is_committed)
+            texts = contents([folder.source(name) for name in names])
+            return History([*texts, *written.schemas], is_committed), None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            return History((), is_committed), f"the table's schemas (.hoodie/.schema) are not understood: {error!r}"
+
+    def _live(
+        self, base: Sequence[_DataFile], logs: Sequence[_DataFile], history: History, unknown: str | None
+    ) -> Iterator[LiveFile]:
         for file in base:
             reason = LOGS if logs else None if file.kind == "parquet" else f"it is a base file of the kind {file.kind}"
-            yield self._file(file, reason, has_deletes=bool(logs))
+            found = self._file(file, reason or unknown, has_deletes=bool(logs))
+            yield replace(found, unlike=history.unlike(file.instant))
         if not base:
             yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
 
@@ -299,6 +325,8 @@ def _take(found: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
                 of_group.setdefault(instant.requested, set()).add(name)
     for partition, groups in (commit.get("partitionToReplaceFileIds") or {}).items():
         found.replaced |= {(partition, group) for group in groups}
+    if schema := (commit.get("extraMetadata") or {}).get(_LATEST_SCHEMA):
+        found.schemas.add(schema)
 
 
 def _commit(data: bytes) -> dict[str, Any]:

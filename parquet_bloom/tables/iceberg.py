@@ -1,35 +1,45 @@
 """Iceberg tables through pyiceberg.
 
-A swap is one overwrite snapshot that deletes the old files' entries and adds copies of them with another path and size:
-statistics, partition and split offsets are the same, for no row group moves. Commits go through the table's catalog;
-metadata that no catalog knows of is never written.
+Which of a table's metadata files is current only its catalog knows: a table that was dropped and created again in its
+place, and a writer that died before its commit, leave files with higher numbers. So a table is one that a catalog
+loads, or a metadata file that the caller names. A directory is one only where it is itself the catalog, as Hadoop's.
+
+A swap is one `replace` snapshot that deletes the old files' entries and adds copies of them with another path and size
+(iceberg_replace.py). Commits go through the table's catalog; metadata that no catalog knows of is never written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
-from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, format_path
-from parquet_bloom.storage import StorageOptions, is_local, names_in, resolve
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.tables.detect import ICEBERG_HINT
+from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
+    FailedCommitError,
     LiveFile,
     Snapshot,
     Swap,
     UnknownOutcomeError,
     check_outcome,
     check_swaps,
+    contents,
     fsspec_options,
     iceberg_options,
     moment,
 )
+from parquet_bloom.values.statistics import Bounds
 
 METADATA = ".metadata.json"
 
@@ -40,23 +50,40 @@ class OpenIceberg:
     kind = "Iceberg"
 
     def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
-        self._has_catalog = not isinstance(table, str | os.PathLike)
-        if isinstance(table, str | os.PathLike):
-            self._table = _static(os.fspath(table), storage_options)
-        else:
-            self._table = table
-            self._has_catalog = type(table).__name__ != "StaticTable"
-            if self._has_catalog and as_of is None:
-                table.refresh()
+        is_path = isinstance(table, str | os.PathLike)
+        self._table = _static(os.fspath(table), storage_options) if is_path else table
+        self._has_catalog = type(self._table).__name__ != "StaticTable"
+        self._reload()
         self._entries: dict[str, Any] = {}
-        self.snapshot = self._read(self._current() if as_of is None else self._as_of(as_of))
+        self._times: Counter[str] = Counter()
+        self.snapshot = self._read(self._current()) if as_of is None else self._read_as_of(as_of)
 
     def refresh(self) -> Snapshot:
         """Load and return the newest snapshot."""
-        if self._has_catalog:
-            self._table.refresh()
+        self._reload()
         self.snapshot = self._read(self._current())
         return self.snapshot
+
+    def _reload(self) -> None:
+        """Bring the table to what its catalog has now; raises where that is another table, or none."""
+        if not self._has_catalog:
+            return
+        from pyiceberg.exceptions import NoSuchTableError
+
+        name = ".".join(self._table.name())
+        loaded = self._table.metadata.table_uuid
+        try:
+            self._table.refresh()
+        except NoSuchTableError as error:
+            raise FileNotFoundError(f"the catalog does not have the table {name} any more: {error}") from None
+        except ValueError as error:
+            if "UUID" not in str(error):
+                raise
+            raise UnsupportedError(
+                f"{name} was dropped and created again since it was loaded ({error}); load it again"
+            ) from None
+        if self._table.metadata.table_uuid != loaded:
+            raise UnsupportedError(f"{name} was dropped and created again since it was loaded; load it again")
 
     def _current(self) -> Any:
         return self._table.current_snapshot()
@@ -74,16 +101,21 @@ class OpenIceberg:
 
     # ---- reading -------------------------------------------------------------------------
 
-    def _read(self, at: Any) -> Snapshot:
+    def _read_as_of(self, as_of: int | str) -> Snapshot:
+        """Read a snapshot under the schema that readers take: its own, current or not; of a branch the table's."""
+        at, ref = self._as_of(as_of), self._table.refs().get(str(as_of))
+        is_branch = ref is not None and at.snapshot_id == ref.snapshot_id and ref.snapshot_ref_type == "branch"
+        return self._read(at, self._table.schemas().get(None if is_branch else at.schema_id))
+
+    def _read(self, at: Any, of_its_own: Any = None) -> Snapshot:
         schemas = self._table.schemas()
-        # Readers take the snapshot's own schema for an earlier one, and for the current one the table's.
-        is_earlier = at is not None and at != self._current()
-        schema = schemas[at.schema_id] if is_earlier and at.schema_id in schemas else self._table.schema()
+        schema = of_its_own or self._table.schema()
         files, entries = [], []
         for entry, has_deletes in self._live(at):
             entries.append(entry)
             files.append(self._live_file(entry, schema, has_deletes))
         self._entries = {entry.file_path: entry for entry in entries}
+        self._times = Counter(entry.file_path for entry in entries)
         mapping = self._table.name_mapping()
         mapped = {name: each.field_id for each in mapping.root for name in each.names} if mapping else None
         # What was recorded of a file without ids went by the mapping of that time.
@@ -158,12 +190,18 @@ class OpenIceberg:
         if self._table.format_version >= 3:
             raise UnsupportedError(f"{root} has Iceberg's format version 3, whose row ids pyiceberg would renumber")
 
+    def prepare(self) -> None:
+        """Do nothing: what commits need is known without a try."""
+
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
         if file.has_deletes:
             return "delete files apply to it (or may), and its deleted rows would come back; compact the table first"
-        if self._entries[file.recorded].spec_id != self._table.spec().spec_id:
-            return "it belongs to an older partition spec, and pyiceberg would add the new file under the present one"
+        if self._times[file.recorded] > 1:
+            return "the table has it more than once; take it out and put it back once"
+        spec = self._table.specs()[self._entries[file.recorded].spec_id]
+        if gone := {each.source_id for each in spec.fields} - set(self._table.schema().field_ids):
+            return f"it belongs to a partition spec of a column that the table no longer has (field id {min(gone)})"
         return None
 
     def notes(self, file: LiveFile) -> tuple[str, ...]:
@@ -176,23 +214,22 @@ class OpenIceberg:
         check_swaps(self, swaps)
         if (current := self._current()) is None or current.snapshot_id != before.version:
             raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
-        overwrite = None
+        renamed = {s.old.recorded: _copy(entries[s.old.recorded], _beside(s), s.size) for s in swaps}
+        replacement = Replacement(self._table, renamed, {"parquet-bloom": f"{len(swaps)} files with filters"})
         try:
-            transaction = self._table.transaction()
-            note = {"parquet-bloom": f"{len(swaps)} files with filters"}
-            with transaction.update_snapshot(snapshot_properties=note).overwrite() as overwrite:
-                for swap in swaps:
-                    overwrite.delete_data_file(entries[swap.old.recorded])
-                    overwrite.append_data_file(_copy(entries[swap.old.recorded], _beside(swap), swap.size))
-            transaction.commit_transaction()
+            replacement.write()
         except Exception as error:
-            self._require_landed(overwrite, error)
-        assert overwrite is not None
-        made = self._table.snapshot_by_id(overwrite.snapshot_id)
+            replacement.discard()
+            raise FailedCommitError(
+                f"the manifests of a commit to {before.root} could not be written; nothing was committed: {error}"
+            ) from error
+        try:
+            replacement.commit()
+        except Exception as error:
+            self._require_landed(replacement, error)
+        made = self._table.snapshot_by_id(replacement.snapshot_id)
         if made is None:
             raise UnknownOutcomeError(f"{before.root} does not show the snapshot that was committed")
-        if made.parent_snapshot_id != before.version:  # pyiceberg has put it on top of another writer's
-            before = self._read(self._table.snapshot_by_id(made.parent_snapshot_id))
         self.snapshot = self._read(made)
         check_outcome(before, self.snapshot, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
         return self.snapshot
@@ -200,19 +237,22 @@ class OpenIceberg:
     def verify(self) -> None:
         """Do nothing: writers of Iceberg require the files that they replace to be there."""
 
-    def _require_landed(self, overwrite: Any, error: Exception) -> None:
+    def _require_landed(self, replacement: Replacement, error: Exception) -> None:
         """Return if the table has the commit for all that an error was raised; raise what became of it otherwise."""
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.exceptions import CommitFailedException
 
         root = self.snapshot.root
-        if isinstance(error, CommitFailedException | ValidationException):
+        is_known = False
+        with contextlib.suppress(Exception):
+            self._table.refresh()
+            if self._table.snapshot_by_id(replacement.snapshot_id) is not None:
+                return  # an answer was lost
+            is_known = isinstance(error, CommitFailedException)
+        if is_known:
+            replacement.discard()
             raise ConcurrentChangeError(
                 f"another writer changed {root} meanwhile; nothing was committed ({error})"
             ) from error
-        with contextlib.suppress(Exception):
-            self._table.refresh()
-            if overwrite is not None and self._table.snapshot_by_id(overwrite.snapshot_id) is not None:
-                return
         raise UnknownOutcomeError(
             f"the commit to {root} failed, and whether the catalog has it is not known: {error}"
         ) from error
@@ -352,6 +392,8 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
         from pyiceberg.catalog import load_catalog
     except ImportError:
         raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+    except Exception as error:  # which reads its configuration when it is imported
+        raise UnsupportedError(f"pyiceberg cannot read its configuration (.pyiceberg.yaml): {error}") from error
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     try:
@@ -362,12 +404,18 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
         raise UnsupportedError(f"pyiceberg cannot load {table} from the catalog {name}: {error}") from error
 
 
+def root_of(table: Any, storage_options: StorageOptions) -> str:
+    """Return the directory of a table that is loaded, or of which this is the metadata file."""
+    found = _static(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else table
+    return _fsspec_path(found.location())
+
+
 def _static(path: str, storage_options: StorageOptions) -> Any:
     try:
         from pyiceberg.table import StaticTable
     except ImportError:
         raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
-    location = path if path.endswith(METADATA) else _newest_metadata(path, storage_options)
+    location = path if path.endswith(METADATA) else _hadoop_metadata(path, storage_options)
     fs, inner = resolve(location, None, fsspec_options(storage_options))
     try:
         return StaticTable.from_metadata(inner if is_local(fs) else location, iceberg_options(storage_options))
@@ -377,22 +425,64 @@ def _static(path: str, storage_options: StorageOptions) -> Any:
         raise UnsupportedError(f"pyiceberg cannot read {location}: {error}") from error
 
 
-def _newest_metadata(root: str, storage_options: StorageOptions) -> str:
-    """Return the metadata file with the highest number.
+_HADOOP = re.compile(r"v(\d+)\.(?:(gz)\.)?metadata\.json")
+_VERSIONED = re.compile(r"v(\d+)\..*metadata\.json.*")
+_OF_A_CATALOG = re.compile(r"\d{5,}-[0-9a-fA-F]{8}-.*metadata\.json.*")
 
-    A directory does not say which file its catalog has: two with that number are an error, for one of them is a lost
-    commit's.
+
+def _hadoop_metadata(root: str, storage_options: StorageOptions) -> str:
+    """Return the current metadata file of a Hadoop catalog's table; raises where the directory is not surely one.
+
+    There a commit is the renaming of a file to the next `vN`, and the hint is written after it. So the current one is
+    the last of those that follow the hint's without a gap, as long as all are of one table.
     """
-    fs, inner = resolve(root, None, fsspec_options(storage_options))
-    numbered: dict[int, list[str]] = {}
-    for name in names_in(fs, f"{inner.rstrip('/')}/metadata"):
-        if name.endswith(METADATA) and (match := re.match(r"v?(\d+)", name)):
-            numbered.setdefault(int(match[1]), []).append(name)
-    if not numbered:
-        raise FileNotFoundError(f"{root} has no metadata/*{METADATA}")
-    newest = sorted(numbered[max(numbered)])
-    if len(newest) > 1:
-        raise UnsupportedError(
-            f"{root} has {' and '.join(newest)}; name the one that the table's catalog points to, or pass the table"
-        )
-    return f"{root.rstrip('/')}/metadata/{newest[0]}"
+    folder = Folder(f"{root.rstrip('/')}/metadata", storage_options=fsspec_options(storage_options))
+    hint = _hint(folder, root)  # before the names are listed: what it names is among them then
+    names = folder.names()
+    if strange := next((name for name in names if _OF_A_CATALOG.fullmatch(name)), None):
+        raise _unsure(root, f"metadata/{strange} was written for a catalog")
+    versions: dict[int, list[str]] = {}
+    for name in names:
+        if match := _VERSIONED.fullmatch(name):
+            versions.setdefault(int(match[1]), []).append(name)
+    if hint not in versions:
+        raise _unsure(root, f"metadata/{ICEBERG_HINT} names version {hint}, which has no file")
+    last = hint
+    while last + 1 in versions:
+        last += 1
+    for number in range(hint, last + 1):
+        found = versions[number]
+        if len(found) > 1 or not _HADOOP.fullmatch(found[0]):
+            raise _unsure(root, f"pyiceberg cannot tell which file is version {number}: {', '.join(found)}")
+    chain = [versions[number][0] for number in range(hint, last + 1)]
+    if len({_table_uuid(folder, name) for name in chain}) > 1:
+        raise _unsure(root, f"metadata/{chain[0]} and {chain[-1]} are of different tables (table-uuid)")
+    return f"{root.rstrip('/')}/metadata/{chain[-1]}"
+
+
+def _hint(folder: Folder, root: str) -> int:
+    try:
+        (data,) = contents([folder.source(ICEBERG_HINT)])
+    except FileNotFoundError:
+        raise _unsure(root, f"it has no metadata/{ICEBERG_HINT}, which a Hadoop catalog's has") from None
+    text = data.decode("ascii", "replace").strip()
+    if not text.isdecimal():
+        raise _unsure(root, f"metadata/{ICEBERG_HINT} names no version: {text[:40]!r}")
+    return int(text)
+
+
+def _table_uuid(folder: Folder, name: str) -> Any:
+    (data,) = contents([folder.source(name)])
+    try:
+        found = json.loads(gzip.decompress(data) if ".gz." in name else data)
+        return found.get("table-uuid")
+    except (ValueError, OSError, EOFError, AttributeError) as error:
+        raise UnsupportedError(f"pyiceberg cannot read {folder.name}/{name}: {error}") from error
+
+
+def _unsure(root: str, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{root} is the directory of an Iceberg table, and which of its metadata files is current only its catalog "
+        f"knows ({why}). Pass the table's name with its catalog (namespace.table with catalog= or --catalog), the "
+        "table that pyiceberg loads, or the path of the current metadata file"
+    )

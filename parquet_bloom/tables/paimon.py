@@ -6,6 +6,7 @@
     manifest/index-manifest-*   Avro: which files have deletion vectors
     schema/schema-<id>          JSON: fields with their ids, keys, options; each file was written with one of them
     <k=v>/bucket-<n>/           data files, and their indexes
+    branch/branch-<name>/       `snapshot`, `schema` and `tag` of a branch; the rest lies among the table's own
 
 What a reader of the table makes of a file is not always what is in it. It merges the files of a primary key without
 deletion vectors, joins the columns of others, and takes a column of an older schema by its id, under another name and
@@ -25,21 +26,32 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError
-from parquet_bloom.footer import Plan
-from parquet_bloom.ranges import ByteRange
-from parquet_bloom.storage import Folder, Source, StorageOptions, drive, is_local, resolve
+from parquet_bloom.format.footer import Plan
+from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import Source, StorageOptions, is_local, resolve
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
 _REFUSAL = (
-    "files of Paimon tables are not swapped here; attach_paimon_index adds indexes, "
+    "files of Paimon tables are not swapped here; parquet_bloom.paimon.attach_index adds indexes, "
     "as does Paimon's own procedure rewrite_file_index"
 )
 _INDEX = ".index"
 
 
+_BRANCH = re.compile(r"(?P<table>.*[^/])\$branch_(?P<branch>[^/$]+)")
+
+
+def branch_of(path: str) -> tuple[str, str] | None:
+    """Return the table and the name of its branch, where a path names one as Paimon does: `orders$branch_audit`."""
+    found = _BRANCH.fullmatch(path.rstrip("/"))
+    return (found["table"], found["branch"]) if found else None
+
+
 class OpenPaimon:
-    """A Paimon table; see `snapshots.OpenTable`. Only indexes are committed to it."""
+    """A Paimon table, or a branch of one (`branch_of`); see `snapshots.OpenTable`. Only indexes are committed to it."""
 
     kind = "Paimon"
 
@@ -48,10 +60,17 @@ class OpenPaimon:
         self._options = fsspec_options(storage_options)
         fs, inner = resolve(path, None, self._options)
         self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
+        self._branch = None
+        if (named := branch_of(self._root)) is not None and not fs.isdir(inner):
+            self._root, self._branch = named
+            self._require_branch(self._branch)
         self._folders: dict[str, Folder] = {}
         self._schemas: dict[int, _Schema] = {}
         self._origins: dict[str, _Origin] = {}
         self._searched: dict[tuple[str, ...], dict[str, str]] = {}
+        if isinstance(as_of, str) and self._is_branch(as_of):
+            self._branch, as_of = as_of, None
+            self._folders.clear()
         self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
 
     def refresh(self) -> Snapshot:
@@ -62,6 +81,9 @@ class OpenPaimon:
     def require_committable(self) -> None:
         """Raise `UnsupportedError`."""
         raise UnsupportedError(_REFUSAL)
+
+    def prepare(self) -> None:
+        """Do nothing: what commits need is known without a try."""
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped."""
@@ -83,6 +105,8 @@ class OpenPaimon:
     def require_indexable(self) -> None:
         """Raise `UnsupportedError` unless this is an append table in a local directory, where indexes are attached."""
         schema = self._now
+        if self._branch is not None:
+            raise UnsupportedError(f"indexes are attached to tables, not to a branch such as {self._branch}")
         if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
             raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
 
@@ -126,8 +150,17 @@ class OpenPaimon:
 
     def _folder(self, name: str) -> Folder:
         if name not in self._folders:
-            self._folders[name] = Folder(f"{self._root}/{name}", storage_options=self._options)
+            above = f"{self._root}/branch/branch-{self._branch}" if self._branch and name in _OF_BRANCH else self._root
+            self._folders[name] = Folder(f"{above}/{name}", storage_options=self._options)
         return self._folders[name]
+
+    def _branches(self) -> list[str]:
+        names = Folder(f"{self._root}/branch", storage_options=self._options).names()
+        return [name.removeprefix("branch-") for name in names if name.startswith("branch-")]
+
+    def _require_branch(self, branch: str) -> None:
+        if branch not in (known := self._branches()):
+            raise FileNotFoundError(f"{self._root} has no branch {branch}; it has {', '.join(known) or 'none'}")
 
     def _json(self, folder: str, name: str) -> dict[str, Any]:
         source = self._folder(folder).source(name)
@@ -162,6 +195,12 @@ class OpenPaimon:
         ids = self._ids("snapshot", "snapshot-")
         return self._json("snapshot", f"snapshot-{ids[-1]}") if ids else None
 
+    def _is_branch(self, as_of: str) -> bool:
+        """Return whether a name is that of a branch, and of no snapshot or tag."""
+        if self._branch is not None or as_of.isdecimal() or f"tag-{as_of}" in self._folder("tag").names():
+            return False
+        return as_of in self._branches()
+
     def _as_of(self, as_of: int | str) -> dict[str, Any]:
         ids = self._ids("snapshot", "snapshot-")
         if isinstance(as_of, int) or as_of.isdecimal():
@@ -182,10 +221,12 @@ class OpenPaimon:
         schemas = self._ids("schema", "schema-") if is_newest else []
         if at is None:
             self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
+            self._require_own_partitions(self._now)
             return Snapshot(self.kind, self._root, None, ())
         try:
             # Readers take the table's schema for its newest snapshot, and for another one the snapshot's own.
             schema = self._now = self._schema(schemas[-1] if schemas else at["schemaId"])
+            self._require_own_partitions(schema)
             names = [at["baseManifestList"], at["deltaManifestList"]]
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
@@ -195,6 +236,13 @@ class OpenPaimon:
             return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in found), recorded=statistics)
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
+
+    def _require_own_partitions(self, schema: _Schema) -> None:
+        if other := schema.fallback:
+            raise UnsupportedError(
+                f"{self._root} takes partitions that it lacks from its branch {other} (scan.fallback-branch), which is "
+                f"not read here; ask for {self._root}$branch_{other} by itself"
+            )
 
     def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
         """Return the names of the files that have deletion vectors; None where they are not told."""
@@ -279,6 +327,7 @@ class OpenPaimon:
 
 
 _POSTPONED = -2
+_OF_BRANCH = ("snapshot", "schema", "tag")
 
 
 class _Origin(NamedTuple):
@@ -597,6 +646,11 @@ class _Schema:
     @property
     def tracks_rows(self) -> bool:
         return self._is_on("row-tracking.enabled")
+
+    @property
+    def fallback(self) -> str:
+        """The branch that readers take missing partitions from, if there is one."""
+        return self._options.get("scan.fallback-branch", "").strip()
 
     @property
     def data_folder(self) -> list[str]:

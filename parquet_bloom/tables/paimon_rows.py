@@ -25,10 +25,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from parquet_bloom.bounds import Bounds
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, text_bounds
+from parquet_bloom.values.statistics import Bounds
 
 
 class Row:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from parquet_bloom.bounds import Bounds
-from parquet_bloom.ordering import Key
-from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType, Repetition
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, Repetition
+from parquet_bloom.values.ordering import Key
+from parquet_bloom.values.statistics import Bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
-from parquet_bloom.footer import Plan, interned
-from parquet_bloom.partitions import Partitions, constant_partitions
-from parquet_bloom.ranges import ByteRange
-from parquet_bloom.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.storage import Source, StorageOptions, drive, find
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    CorruptFileError,
+    ParquetBloomError,
+    UnsupportedError,
+)
+from parquet_bloom.format.footer import Plan, interned
+from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.listing import Source, StorageOptions, find
+from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
 from parquet_bloom.tables.recorded import Recorded
 
 
@@ -44,8 +51,9 @@ class LiveFile:
     `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
     it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
     holds the partition values that are columns' own values, as text, None for NULL. `not_excluded` is why nothing that
-    is known of this file proves that its rows, as readers of the table see them, are not there. `file_index` is what a
-    Paimon table has of it.
+    is known of this file proves that its rows, as readers of the table see them, are not there. `unlike` are the
+    top-level columns, under all names that they have had, of which that holds. `file_index` is what a Paimon table has
+    of it.
     """
 
     path: str
@@ -55,7 +63,17 @@ class LiveFile:
     partition: dict[str, str | None] = field(default_factory=dict)
     has_deletes: bool = False
     not_excluded: str | None = None
+    unlike: frozenset[str] = frozenset()
     file_index: FileIndex | None = None
+
+
+Unproved = frozenset[tuple[str, str]]
+"""Top-level columns of which nothing that is known of a file proves anything, each with why."""
+
+
+def unlike_reason(column: str) -> str:
+    """Return why nothing that is known of a column among `LiveFile.unlike` proves anything."""
+    return f"column {column} had another name, id or type when the file was written"
 
 
 class Columns(Protocol):
@@ -83,6 +101,8 @@ class Snapshot:
     columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
     table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
     `hidden` are top-level columns whose values in the files are not what they are asked for; the table has none such.
+    `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
+    wrote the files and noted in them.
     """
 
     kind: str
@@ -94,6 +114,12 @@ class Snapshot:
     mapped_names: dict[str, int] | None = None
     recorded: Recorded | None = field(default=None, repr=False, compare=False)
     hidden: frozenset[str] = frozenset()
+    text_rules: dict[str, str] = field(default_factory=dict)
+
+    def unproved(self, file: LiveFile) -> Unproved:
+        """Return the columns of which nothing that is known of a file proves anything, each with why."""
+        found = frozenset(self.text_rules.items())
+        return found | {(column, unlike_reason(column)) for column in file.unlike} if file.unlike else found
 
     @property
     def num_rows(self) -> int | None:
@@ -114,7 +140,9 @@ class Snapshot:
         """
         if not self.files:
             return []
-        found = find([file.path for file in self.files], storage_options=fsspec_options(storage_options))
+        paths = list(dict.fromkeys(file.path for file in self.files))  # a table may have a file twice
+        at = dict(zip(paths, find(paths, storage_options=fsspec_options(storage_options)), strict=True))
+        found = [at[file.path] for file in self.files]
         for file, source in zip(self.files, found, strict=True):
             if source.size < file.size:
                 raise CorruptFileError(
@@ -156,7 +184,7 @@ class Snapshot:
     def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...]:
         """Return the path, in the file that has these, of a column that the table calls `path`."""
         if path[0] in self.hidden:
-            return (f"{path[0]} (whose values this table leaves out)", *path[1:])
+            return ("", *path)
         for end in range(len(path), 0, -1):
             if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
                 return (*parse_path(physical), *path[end:])
@@ -172,6 +200,20 @@ class Snapshot:
                 found = [leaf.path for leaf in columns.leaves if leaf.path in {(name,) for name in names}]
                 return found[0] if len(found) == 1 else absent
         return path
+
+    def find(self, columns: Columns, path: tuple[str, ...], *, where: str = "the file") -> LeafColumn:
+        """Return the leaf of a file that the table calls `path`; `ColumnNotFoundError` has the table's names."""
+        located = self.locate(columns, path)
+        for leaf in columns.leaves:
+            if leaf.path == located:
+                return leaf
+        names = [leaf.name for leaf in self.leaves(columns) if leaf.path[0]]
+        is_partition = len(path) == 1 and any(path[0] in file.partition for file in self.files[:1])
+        advice = PARTITION if is_partition else _LEFT_OUT if path[0] in self.hidden else None
+        raise ColumnNotFoundError(format_path(path), names, where=where, advice=advice)
+
+
+_LEFT_OUT = "the table leaves its values out of the files"
 
 
 class TableFiles:
@@ -195,7 +237,7 @@ class TableFiles:
             return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.renames:
+        if self.snapshot.renames or any(file.unlike for file in self.snapshot.files):
             return "columns may have other names in them"
         return None
 
@@ -241,6 +283,9 @@ class OpenTable(Protocol):
 
     def require_committable(self) -> None:
         """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
+
+    def prepare(self) -> None:
+        """Raise `UnsupportedError` if a try shows that commits are not safe where the table lies."""
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""

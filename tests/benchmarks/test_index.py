@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom import indexing
-from parquet_bloom.storage import SETTLING_SECONDS, RequestLog
+from parquet_bloom.storage.drive import RequestLog
+from parquet_bloom.storage.listing import SETTLING_SECONDS
+from parquet_bloom.verbs import index
 
 _spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
 sample = importlib.util.module_from_spec(_spec)
@@ -69,9 +70,9 @@ def test_one_key_over_ten_thousand_files(lake: Path) -> None:
     log = RequestLog()
     parquet_bloom.prune(lake, where, cache=parquet_bloom.Cache(0), log=log)
     start = time.perf_counter()
-    state = indexing.index_create(lake, "id")
+    state = index.create(lake, "id")
     line(
-        "index_create, 10,000 files with filters",
+        "index.create, 10,000 files with filters",
         f"{time.perf_counter() - start:.1f} s",
         f"{state.num_bytes / 1e6:.0f} MB",
     )

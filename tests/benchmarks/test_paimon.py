@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parquet_bloom.indexes import paimon
-from parquet_bloom.indexes.paimon import PaimonFilter, build
+from parquet_bloom.filters import paimon
+from parquet_bloom.filters.paimon import PaimonFilter, build
 
 JARS = os.environ.get("PARQUET_BLOOM_WITNESSES")
 pytestmark = [
@@ -35,7 +35,7 @@ RUNS = 7
 @pytest.fixture(scope="module", params=["paimon-0.9", "paimon-1.4"])
 def theirs(request: pytest.FixtureRequest) -> dict[str, tuple[float, float]]:
     """Returns by type the nanoseconds that a release takes for a key, to build and to probe."""
-    source = Path(__file__).parent.parent / "witnesses" / "PaimonSpeed.java"
+    source = Path(__file__).parent.parent / "oracles" / "PaimonSpeed.java"
     command = ["java", "-cp", f"{JARS}/*:{JARS}/{request.param}/*", str(source), str(KEYS)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     print(f"\n{request.param}: nanoseconds a key, ours and theirs")

@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.footer import read_footer
-from parquet_bloom.parallel import share_threads
-from parquet_bloom.sbbf import SplitBlockBloomFilter
-from parquet_bloom.storage import find, run
-from parquet_bloom.values import hash_array
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.listing import find
+from parquet_bloom.values.arrays import hash_array
+from parquet_bloom.verbs.parallel import share_threads
 
 _spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
 sample = importlib.util.module_from_spec(_spec)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import parquet_bloom
-from parquet_bloom import cli
+from parquet_bloom.cli import commands
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SMALL = FIXTURES / "pyarrow" / "small.parquet"  # filters on id, name and amount
@@ -25,7 +25,7 @@ PRESENT = 5_000_000_011
 
 
 def run(*arguments: object):
-    ran = CliRunner().invoke(cli.main, [str(a) for a in arguments])
+    ran = CliRunner().invoke(commands.main, [str(a) for a in arguments])
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
     return ran
 
@@ -79,7 +79,7 @@ def test_damage_keeps_the_file_in_probe(ids):
 
 def test_add_and_drop_are_0_when_nothing_is_left_to_do(filtered):
     ran = run("add", filtered, "-c", "id")
-    assert (ran.exit_code, ran.stdout) == (0, f"{filtered}: nothing to do (4 column chunks: has a filter)\n")
+    assert (ran.exit_code, ran.stdout) == (0, f"{filtered}: nothing to do (4 column chunks already had one)\n")
     assert run("drop", filtered, "--restore").exit_code == 0
     ran = run("drop", filtered)
     assert (ran.exit_code, ran.stdout) == (0, f"{filtered}: nothing to do\n")
@@ -102,14 +102,21 @@ def test_strict_stops_before_the_first_write(ids, tmp_path):
     assert ids.read_bytes() == before
 
 
+@pytest.mark.parametrize("text", ["1e", "1.5", "inf", "nan", "-3", ""])
+def test_a_count_is_a_whole_number(text):
+    ran = run("add", SMALL, "-c", "id", "--ndv", text)
+    assert ran.exit_code == 2
+    assert f"{text!r} is not a whole number of 0 or more, such as 1000000 or 1e6" in ran.stderr
+
+
 # ---- errors are a sentence ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["inspect", "nowhere.parquet"], "nowhere.parquet names no Parquet file"),
-        (["inspect", "no*where"], "no*where names no Parquet file"),
+        (["inspect", "nowhere.parquet"], "nowhere.parquet: no such file or directory"),
+        (["inspect", "no*where"], "no*where: no file matches"),
         (["inspect", SMALL, "-c", "nam"], "no leaf column 'nam'; did you mean name?"),
         (["verify", SMALL, "-c", "nam"], "no leaf column 'nam'; did you mean name?"),
         (["drop", SMALL, "-c", "nam", "-n"], "no leaf column 'nam'; did you mean name?"),
@@ -244,7 +251,7 @@ def test_probe_groups_what_has_the_same_answer(filtered):
     said = run("probe", filtered, "id", PRESENT).stdout
     assert said == (
         f"{filtered}: 1 of 4 row groups might match\n"
-        "  MIGHT_MATCH, row group 0: the filter has all bits of the value\n"
+        "  MIGHT_MATCH, row group 0: the filter says the value may be present\n"
         "  CANNOT_MATCH, row groups 1-3: the filter lacks the value\n"
     )
 
@@ -262,7 +269,7 @@ def test_add_tells_what_it_did_and_what_it_left(ids):
     said = run("add", ids, "-c", "id", "-c", "text").stdout
     assert re.fullmatch(
         r".*/ids\.parquet: added 4 filters, [\d.]+ Ki?B, false positives at most 0\.\d\d% "
-        r"\(4 column chunks: has a filter\)\n",
+        r"\(4 column chunks already had one\)\n",
         said,
     )
 

@@ -24,8 +24,9 @@ PATIENCE = 120  # seconds after which something hangs
 # The program with a library call that waits for a line on standard input: time stands still until it comes.
 WAITING = """
 import sys
-import parquet_bloom.cli as cli
-from parquet_bloom.reader import Inspection
+import parquet_bloom.cli.commands as cli
+import parquet_bloom.cli.output as output
+from parquet_bloom.verbs.inspect import Inspection
 
 def inspect(paths, columns, *, storage_options, progress):
     if progress:
@@ -34,15 +35,15 @@ def inspect(paths, columns, *, storage_options, progress):
     return Inspection(())
 
 cli.parquet_bloom.inspect = inspect
-cli.BAR_AFTER = float(sys.argv.pop(1))
+output.BAR_AFTER = float(sys.argv.pop(1))
 cli.main()
 """
 
 # The program with a hash that takes its time, and says when it has begun.
 SLOW = r"""
 import os, time
-import parquet_bloom.writer as writer
-from parquet_bloom.cli import main
+import parquet_bloom.filters.build as writer
+from parquet_bloom.cli.commands import main
 
 hash_array = writer.hash_array
 
@@ -142,6 +143,25 @@ def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
     assert said.startswith(f"{path}: ")
     assert len(said.splitlines()) == 4
     assert said.count(column) == 2
+
+
+def test_no_color_means_none():
+    missing = [PROGRAM, "inspect", "damaged"]
+    for command, colored in ((missing, True), (["env", "NO_COLOR=1", *missing], False)):
+        terminal = Terminal(*command, cwd=FIXTURES)
+        assert terminal.end() == 2
+        assert bool(re.search(r"\x1b\[3\dm", terminal.shown)) == colored
+
+
+def test_keys_come_from_standard_input(tmp_path):
+    pq.write_table(pa.table({"id": [1, 5, 7]}), tmp_path / "a.parquet")
+    assert piped("add", "a.parquet", "-c", "id", cwd=tmp_path).returncode == 0
+    command = [PROGRAM, "lookup", "a.parquet", "-c", "id", "-k", "-"]
+    for keys, code, said in (("5\n6\n", 0, "5\ta.parquet\trow group 0\n6\tnowhere\n"), ("6\n", 1, "6\tnowhere\n")):
+        ran = subprocess.run(
+            command, cwd=tmp_path, input=keys, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        assert (ran.stdout, ran.stderr, ran.returncode) == (said, "", code)
 
 
 # ---- progress ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.footer import parse_footer
+from parquet_bloom.format.footer import parse_footer
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 
@@ -53,7 +53,7 @@ def test_every_truncation_is_corrupt() -> None:
 HOSTILE = r"""
 import contextlib, pathlib, random, re, resource, sys
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.footer import parse_footer
+from parquet_bloom.format.footer import parse_footer
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode
 

@@ -80,8 +80,8 @@ for number in range(count):
             attempt(number, "probe", lambda: parquet_bloom.probe(path, column, ["1", "x", "2020-01-01"], as_text=True))
         for group, values in enumerate(present):
             answer = attempt(number, "probe", lambda: parquet_bloom.probe(path, column, values[column]))
-            for row in answer.rows if answer else ():
-                if row.row_group in (-1, group) and row.answer == CANNOT_MATCH:
+            for row in answer.rows if answer is not None else ():
+                if row.row_group in (None, group) and row.answer == CANNOT_MATCH:
                     report(number, "excluded", group, column, row.value)
     if number % 5 == 0:
         attempt(number, "verify", lambda: parquet_bloom.verify(path, jobs=1))

@@ -7,7 +7,7 @@ import pytest
 from kinds import with_exact_filters, with_filters, write_kind
 from samples import FIXTURES, bare, retrofit
 
-from parquet_bloom.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 
 
 @pytest.fixture(scope="session")

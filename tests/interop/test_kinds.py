@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinds import KINDS, footer_of
 
-from parquet_bloom import engines
+from parquet_bloom.filters import engines
 
 
 def test_every_entry_of_the_table_is_tried(kind_files):

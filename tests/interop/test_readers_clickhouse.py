@@ -10,8 +10,8 @@ from engines import clickhouse, clickhouse_pages_read
 from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
-from parquet_bloom.engines import CLICKHOUSE
-from parquet_bloom.values import unbuildable
+from parquet_bloom.filters.engines import CLICKHOUSE
+from parquet_bloom.values.encoding import unbuildable
 
 # ClickHouse fails on these whatever the filters.
 UNREADABLE_COLUMNS = {

@@ -10,8 +10,8 @@ from datafusion import SessionConfig, SessionContext
 from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
-from parquet_bloom.engines import DATAFUSION
-from parquet_bloom.values import unbuildable
+from parquet_bloom.filters.engines import DATAFUSION
+from parquet_bloom.values.encoding import unbuildable
 
 # DataFusion fails on these whatever the filters.
 UNREADABLE_COLUMNS = {

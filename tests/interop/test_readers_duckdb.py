@@ -6,10 +6,11 @@ import duckdb
 import pytest
 from engines import duckdb_row_groups_scanned
 from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
-from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
+from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, retrofit, sample
 
-from parquet_bloom.engines import DUCKDB
-from parquet_bloom.values import unbuildable
+from parquet_bloom import inspect
+from parquet_bloom.filters.engines import DUCKDB, users
+from parquet_bloom.values.encoding import unbuildable
 
 # DuckDB fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
@@ -95,7 +96,7 @@ def test_equal_and_in_find_the_same_rows(db, without_filters, retrofitted, file)
 
 
 def condition(leaf, literal):
-    return f"list_contains(l, {literal})" if leaf.startswith("l.") else f"{leaf} = {literal}"
+    return f"{'l[1]' if leaf.startswith('l.') else leaf} = {literal}"
 
 
 def literal_of_the_row(db, file):
@@ -127,3 +128,37 @@ def test_reads_the_row_groups_that_our_filters_leave(db, kind_files, kind):
     for source, least in ((files["plain"], 1), (files["other"], 0)):
         sql = f"SELECT k FROM '{files['ours']}' WHERE {condition('v', literal_of_the_row(db, source))}"
         assert least <= duckdb_row_groups_scanned(sql) <= row_groups_left(files["ours"], source) < 4
+
+
+NESTED = {  # condition -> the column whose filters answer it, if any do
+    "l[1] = {}": "l.list.element",
+    "l[2] IN ({}, 103)": "l.list.element",
+    "l[-1] = {}": "l.list.element",
+    "n[1][1] = {}": "n.list.element.list.element",
+    "s[1].v = {}": "s.list.element.v",
+    "m['k'] = {}": "m.key_value.value",
+    "m['k'] IN ({}, 103)": "m.key_value.value",
+    "list_contains(l, {})": None,
+    "map_contains(k, {})": None,
+    "map_keys(k)[1] = {}": None,
+    "k[{}] >= 0": None,
+}
+NESTED_COLUMNS = """SELECT [x, (i * 7) % 500 * 2] AS l, [[x]] AS n, [{'v': x}] AS s, MAP {'k': x} AS m, MAP {x: i} AS k
+    FROM (SELECT i, i % 500 * 2 AS x FROM range(20000) rows(i))"""
+
+
+@pytest.mark.parametrize("filters", ["its own", "ours"])
+def test_uses_filters_of_what_is_in_lists_and_of_the_values_of_maps(db, tmp_path, filters):
+    file = tmp_path / "nested.parquet"
+    size = 0 if filters == "ours" else 1000
+    db.execute(f"COPY ({NESTED_COLUMNS}) TO '{file}' (ROW_GROUP_SIZE 4096, DICTIONARY_SIZE_LIMIT {size})")
+    columns = {leaf.name: leaf for leaf in footer_of(file).leaves}
+    if filters == "ours":
+        assert duckdb_row_groups_scanned(f"SELECT l FROM '{file}' WHERE l[1] = 101") == 5
+        file = retrofit(file, tmp_path / "ours.parquet")
+    assert {row.column for row in inspect(file).rows} >= {column for column in NESTED.values() if column}
+    for condition, column in NESTED.items():
+        skipped = [duckdb_row_groups_scanned(f"SELECT l FROM '{file}' WHERE {condition.format(x)}") for x in (101, 102)]
+        assert skipped == [0 if column else 5, 5], condition
+        assert column is None or DUCKDB in users(columns[column], 64)
+    assert DUCKDB not in users(columns["k.key_value.key"], 64)

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 from samples import EDGES, FILES, FIXTURES, plain_leaves, retrofit, sample, supported
 
 from parquet_bloom import inspect
-from parquet_bloom.columns import ColumnChunks
-from parquet_bloom.engines import SPARK
-from parquet_bloom.storage import find
-from parquet_bloom.values import plain_value
+from parquet_bloom.filters.engines import SPARK
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.listing import find
+from parquet_bloom.values.arrays import plain_value
 
 pytestmark = [pytest.mark.spark, needs_java]
 

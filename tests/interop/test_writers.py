@@ -10,11 +10,12 @@ from kinds import footer_of
 from samples import FIXTURES, SOUND, named
 
 import parquet_bloom
-from parquet_bloom.columns import ColumnChunks
-from parquet_bloom.sbbf import SplitBlockBloomFilter
-from parquet_bloom.schema import PhysicalType
-from parquet_bloom.storage import find
-from parquet_bloom.values import hash_array, hash_plain, is_nan, plain_value
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.schema import PhysicalType
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.listing import find
+from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
+from parquet_bloom.values.encoding import hash_plain
 
 FILTERED = [entry for entry in SOUND if entry["filters"]]
 

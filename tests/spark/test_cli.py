@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from engines import interrupted, needs_java, slow_files, slowed, spark
 from files import FIXTURES, snapshot, write
 
-from parquet_bloom.cli import main
+from parquet_bloom.cli.commands import main
 
 PATIENCE = 300  # seconds after which something hangs
 

@@ -93,7 +93,11 @@ from parquet_bloom import spark as bloom
 session = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 frame = bloom.read(session, "lake", "id = 'b3'", row_groups=True)
 assert [row.id for row in frame.collect()] == ["b3"] and len(frame.inputFiles()) == 1
-assert bloom.read(session, "lake", functions.col("id") == "b3").count() == 1
+frame = bloom.read(session, "lake", functions.col("id") == "b3")
+assert frame.count() == 1 and len(frame.inputFiles()) == 10
+for column in (functions.expr("id = 'b3'"), functions.expr("id = 'b3'") & (functions.col("n") > 0)):
+    frame = bloom.read(session, "lake", column)
+    assert frame.count() == 1 and len(frame.inputFiles()) == 1
 assert bloom.read(session, "lake", "id = 'nowhere'").count() == 0
 verdicts = bloom.prune(session, "lake", "id = 'b3'").selectExpr("inline(row_groups)")
 assert verdicts.where("answer = 'MIGHT_MATCH'").count() == 1
@@ -118,6 +122,7 @@ def test_every_verb(server, lake):
     before = snapshot(lake.parent)
     done = run("-c", VERBS, server, cwd=lake.parent)
     assert done.stdout.splitlines()[-1:] == ["all is well"], done.stderr[-3000:]
+    assert done.stderr.count("prunes nothing: over Spark Connect only text does") == 1
     assert snapshot(lake.parent) == before
 
 

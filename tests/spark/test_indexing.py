@@ -12,7 +12,7 @@ from engines import needs_java, spark
 
 import parquet_bloom
 from parquet_bloom import spark as bloom
-from parquet_bloom.storage import RequestLog
+from parquet_bloom.storage.drive import RequestLog
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -26,14 +26,14 @@ def write(root: Path, numbers: range, row_groups: int = 2) -> None:
 
 
 def test_an_index_built_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.indexing.SETTLING_SECONDS", 2.1)
+    monkeypatch.setattr("parquet_bloom.verbs.index.SETTLING_SECONDS", 2.1)
     session, root = spark(), str(tmp_path / "t")
     write(tmp_path / "t", range(8))
-    state = bloom.index_create(session, root, ["id", "n"], fpp=0.001)
+    state = bloom.index.create(session, root, ["id", "n"], fpp=0.001)
     assert (state.built, [row.files for row in state.rows], state.segments > 1) == (16, [8, 8], True)
     write(tmp_path / "t", range(8, 12))
-    assert bloom.index_refresh(session, root).built == 8
-    assert parquet_bloom.index_refresh(root).built == 0
+    assert bloom.index.refresh(session, root).built == 8
+    assert parquet_bloom.index.refresh(root).built == 0
     for number in range(12):
         assert parquet_bloom.prune(root, f"id = '{number}-7'").totals.files_kept == 1
     assert reads(root) == []
@@ -43,15 +43,15 @@ def test_an_index_built_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_index_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.indexing.SETTLING_SECONDS", 2.1)
+    monkeypatch.setattr("parquet_bloom.verbs.index.SETTLING_SECONDS", 2.1)
     session, root = spark(), str(tmp_path / "t")
     for number in range(6):
         rows = pa.table({"id": [f"{row}-{number}" for row in range(20)]})
         mode = {"configuration": {"delta.columnMapping.mode": "name"}} if number == 0 else {}
         write_deltalake(root, rows, mode="overwrite" if number == 1 else "append", **mode)
-    state = bloom.index_create(session, root, "id", fpp=0.0001)
+    state = bloom.index.create(session, root, "id", fpp=0.0001)
     assert (state.built, state.rows[0].files) == (5, 5)
-    assert parquet_bloom.index_refresh(root).built == 0
+    assert parquet_bloom.index.refresh(root).built == 0
     assert parquet_bloom.prune(root, "id = '3-4'").totals.files_kept == 1
     # Spark reads a table's folder as the plain files that are there, under their own names.
     options = {"recursiveFileLookup": "true"}

@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
-from parquet_bloom.cache import Cache
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.spark import lookup, semi_join
 from parquet_bloom.spark.tasks import live_sources_of, to_arrow
+from parquet_bloom.storage.cache import Cache
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -87,7 +87,7 @@ def lake(tmp_path: Path) -> Path:
 def test_keys_come_in_many_forms(lake: Path, tmp_path: Path) -> None:
     keys = [5, 115, 999, 5, None, 12]
     expected = local(lake, "id", keys)
-    assert expected["5", str(lake / "0.parquet"), 0, "the filter has all bits of the key"] == 2
+    assert expected["5", str(lake / "0.parquet"), 0, "the filter says the key may be present"] == 2
     assert expected["None", None, None, "no row group can hold it"] == 1
     array = pa.array(keys)
     for given in (keys, array, pa.table({"x": ["a"] * 6, "id": array}), frame(array, "id"), frame(array, "other")):
@@ -174,6 +174,31 @@ def test_rows_are_freed(lake: Path) -> None:
     assert spark().sparkContext._jsc.getPersistentRDDs().size() == kept + 1
     candidates.unpersist(blocking=True)
     assert spark().sparkContext._jsc.getPersistentRDDs().size() == kept
+
+
+def test_types_that_differ_between_tasks_are_noticed(tmp_path: Path) -> None:
+    huge = 2**24
+    for number, column in enumerate([pa.array([huge + 1], pa.int32()), pa.array([0.5], pa.float32())]):
+        pq.write_table(pa.table({"c": column}), tmp_path / f"{number}.parquet")
+        parquet_bloom.add(tmp_path / f"{number}.parquet", ["c"])
+    for keys in ([float(huge)], frame(pa.array([float(huge), 7.0]))):
+        candidates = found(tmp_path, "c", keys, num_tasks=2)
+        assert {Path(row[1]).stem for row in candidates} == {"0", "1"}
+        assert {row[3] for row in candidates if row[2] is None} == {"files hold c as different types"}
+
+
+def test_old_dates_are_kept_by_a_session_that_shifts_them(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"d": [date(1500, 1, 10), date(2024, 1, 1)]}), path)
+    parquet_bloom.add(path, ["d"])
+    with conf(spark__sql__parquet__datetimeRebaseModeInRead="LEGACY"):
+        session = spark()
+        assert [row.d for row in session.read.parquet(str(path)).where("d = DATE '1500-01-01'").collect()]
+        assert {row[1] for row in found(path, "d", [date(1500, 1, 1)])} == {str(path)}
+        keys = session.createDataFrame([(date(1500, 1, 1),)], "d date")
+        assert semi_join(session, str(path), "d", keys).count() == 1
+    assert {row[1] for row in found(path, "d", [date(1500, 1, 1)])} == {None}
+    assert {row[1] for row in found(path, "d", [date(1500, 1, 10)])} == {str(path)}
 
 
 # ---- semi_join ---------------------------------------------------------------------------

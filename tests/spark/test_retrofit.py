@@ -24,8 +24,11 @@ import parquet_bloom.spark as on_spark
 from parquet_bloom.errors import ColumnNotFoundError, FilterExistsError, UnsupportedError
 from parquet_bloom.results import from_row
 from parquet_bloom.spark import retrofit
-from parquet_bloom.storage import find, rewrite
-from parquet_bloom.writer import FileAdded, FileDropped, add, drop
+from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.rewrite import rewrite
+from parquet_bloom.verbs.add import add
+from parquet_bloom.verbs.drop import FileDropped, drop
+from parquet_bloom.verbs.retrofit import FileAdded
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -74,7 +77,7 @@ def spoil(folder: Path) -> list[str]:
     shutil.copy(FIXTURES / "pyarrow" / "encrypted_footer.parquet", bad / "encrypted.parquet")
     shutil.copy(FIXTURES / "duckdb" / "uncompressed.parquet", bad / "lacking.parquet")
     write(bad / "linked.parquet")
-    os.link(bad / "linked.parquet", bad / "other_link")
+    os.link(bad / "linked.parquet", bad / "_other_link")
     return [f"bad/{name}.parquet" for name in ("encrypted", "lacking", "linked", "text", "truncated")]
 
 
@@ -106,7 +109,7 @@ def test_a_lake_is_retrofitted_as_one_local_call_would_and_bad_files_are_rows(tm
 
     local = [below(row, here) for row in add(here, "id").rows]
     (gone,) = [row for row in rows if row.path == "gone.parquet"]
-    assert (gone.status, gone.error) == ("refused", "gone.parquet names no Parquet file")
+    assert (gone.status, gone.error) == ("refused", "gone.parquet: no such file or directory")
     assert [row for row in rows if row is not gone] == local
     after = snapshot(there)
     assert after == snapshot(here)
@@ -178,7 +181,7 @@ def plain_files(folder: Path) -> None:
 
 DIES_ONCE = """
 import os, signal
-import parquet_bloom.local_files as local_files
+import parquet_bloom.storage.local_files as local_files
 
 copy, copies = local_files.Rewrite.copy, 0
 
@@ -416,7 +419,7 @@ def test_wrong_calls_fail_before_any_task(folder, tmp_path, monkeypatch):
         on_spark.add(spark(), folder, [])
     with pytest.raises(ValueError, match="fpp"):
         on_spark.add(spark(), folder, "id", fpp=1.5)
-    with pytest.raises(FileNotFoundError, match="names no Parquet file"):
+    with pytest.raises(FileNotFoundError, match="no such file or directory"):
         on_spark.add(spark(), folder / "none", "id")
     with pytest.raises(UnsupportedError, match="leave --column out"):
         on_spark.drop(spark(), folder, "id", restore=True)

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 from parquet_bloom import prune
 from parquet_bloom.spark import row_groups
-from parquet_bloom.spark.row_groups import Range, RowGroup, Unavailable, midpoints, ranges, scan
-from parquet_bloom.storage import find
-from parquet_bloom.verdicts import Pruning, RowGroupVerdict
+from parquet_bloom.spark.jvm import Range
+from parquet_bloom.spark.row_groups import RowGroup, Unavailable, midpoints, ranges, scan
+from parquet_bloom.storage.listing import find
+from parquet_bloom.verbs.verdicts import Pruning, RowGroupVerdict
 
 ROWS = 10  # in a row group
 

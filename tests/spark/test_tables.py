@@ -22,7 +22,7 @@ from parquet_bloom.spark import tasks
 from parquet_bloom.spark.tasks import to_arrow
 from parquet_bloom.tables import snapshot_of
 from parquet_bloom.tables.hudi import LOGS
-from parquet_bloom.verdicts import FileVerdict
+from parquet_bloom.verbs.verdicts import FileVerdict
 
 pytestmark = [needs_java, pytest.mark.spark]
 
@@ -78,6 +78,17 @@ def test_both_engines_say_the_same_and_leave_no_row_out(name: str, tmp_path: Pat
     reasons = [group.reason for file in judged.values() for group in file.row_groups]
     assert any("Hudi" in reason for reason in reasons) == (name in HUDI)
     assert any("Paimon" in reason for reason in reasons) == (name in ("paimon/append", "paimon_rust/embedded"))
+
+
+def test_columns_of_hudi_that_were_something_else_prove_nothing(tmp_path: Path) -> None:
+    table = unpacked("hudi_evolved/v9_swap", tmp_path)
+    for where in ("a = -1", "A = 2005", "old_a IS NULL OR b = 5", "id = 5 AND a = 2005", "id = 5"):
+        judged = verdicts(bloom.prune(spark(), table, where))
+        assert_same(judged, parquet_bloom.prune(table, where, timezone="UTC", case_sensitive=False).all_files)
+    for column in ("a", "b", "id"):
+        asked = pa.array([5, 2005, 1005, -1])
+        found = candidates(to_arrow(bloom.lookup(spark(), table, column, asked, num_tasks=1)))
+        assert found == candidates(parquet_bloom.lookup(table, column, asked).to_arrow())
 
 
 def assert_same(judged: dict[str, FileVerdict], local: Sequence[FileVerdict]) -> None:

@@ -14,8 +14,10 @@ from files import fixture, only_error, statuses, write
 
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, inspect, probe, verify
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
-from parquet_bloom.footer import read_footer
-from parquet_bloom.storage import Limits, drive, find, rewrite
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.storage.drive import Limits, drive
+from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.rewrite import rewrite
 
 ROOT = "memory://objects"
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import lakes
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
 from deltalake.transaction import AddAction
 from files import table
 
-from parquet_bloom import CorruptFileError, UnsupportedError
-from parquet_bloom.footer import read_footer
-from parquet_bloom.storage import run
+from parquet_bloom import CorruptFileError, UnsupportedError, add, index, lookup, prune
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import LiveFile, open_table, snapshot_of
 from parquet_bloom.tables.delta import _as_logged
 from parquet_bloom.tables.snapshots import delta_options, fsspec_options, iceberg_options
@@ -214,7 +215,7 @@ def test_the_log_is_read_from_its_checkpoint_on(tmp_path: Path) -> None:
     assert opened.refusal(LiveFile("x", "x", 1, 1)) is not None
     for checkpoint in (tmp_path / "_delta_log").glob("*.checkpoint.parquet"):
         checkpoint.rename(checkpoint.with_name("00000000000000000003.checkpoint.0d1f.parquet"))
-    opened._log_version = None
+    opened._log.version = None
     with pytest.raises(UnsupportedError, match="a checkpoint of a kind that is not read here"):
         opened.refusal(opened.snapshot.files[0])
 
@@ -246,3 +247,34 @@ def test_a_table_object_is_read_at_its_newest_version(tmp_path: Path) -> None:
     found = snapshot_of(delta)
     assert found is not None
     assert found.version == delta.version() == DeltaTable(str(tmp_path)).version() == 3
+
+
+@pytest.mark.parametrize(
+    "noted", [{"__COLLATIONS": '{"name": "spark.UTF8_LCASE"}'}, {"__CHAR_VARCHAR_TYPE_STRING": "char(12)"}]
+)
+@pytest.mark.parametrize("partition_by", [None, ["name"]])
+def test_texts_compare_as_the_table_says_whatever_its_files_note(
+    tmp_path: Path, noted: dict[str, str], partition_by: list[str] | None
+) -> None:
+    """To Spark 'Abc' = 'ABC', or 'ABC' = 'ABC   ', in such a column; deltalake's files say nothing of it."""
+    root = str(tmp_path)
+    schema = Schema([Field("id", "long"), Field("name", "string", metadata=noted), Field("other", "string")])
+    DeltaTable.create(root, schema, partition_by=partition_by)
+    write_deltalake(root, pa.table({"id": [1, 2], "name": ["ABC", "ABC"], "other": ["a", "b"]}), mode="append")
+
+    def ask() -> None:
+        for where in ("name = 'abc'", "name IN ('abc  ', 'q')", "name < 'A'", "name > 'a'", "NOT name = 'ABC'"):
+            assert prune(root, where).might_match, where
+            assert prune(root, where.replace("name", "NAME"), case_sensitive=False).might_match, where
+        if partition_by is None:
+            assert lookup(root, "name", ["abc"]).to_arrow()["path"].null_count == 0
+        assert not prune(root, "other = 'q'").might_match
+
+    columns = ["other"] if partition_by else ["name", "other"]
+    index.create(root, columns)
+    ask()
+    index.drop(root)
+    assert not add(root, columns, table=True).errors
+    ask()
+    if partition_by is None:
+        assert prune(root, "other = 'a'").to_dataset().count_rows() == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import shutil
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from files import table
+from fsspec.implementations.local import LocalFileSystem
+from pyiceberg.types import StringType
 
-from parquet_bloom import ColumnNotFoundError, UnsupportedError
-from parquet_bloom.footer import read_footer
-from parquet_bloom.schema import find_leaf
-from parquet_bloom.storage import run
+from parquet_bloom import ColumnNotFoundError, UnsupportedError, index, lookup, prune
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.format.schema import find_leaf
+from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import open_table, snapshot_of
 
 
@@ -34,7 +39,7 @@ def directory(found: Any) -> Path:
 def test_live_files_are_where_they_are_said_to_be(catalog: Any) -> None:
     rows = lakes.odd_rows()
     made = lakes.partitioned(catalog, rows)
-    for given in (made, directory(made), str(directory(made)), made.location(), made.metadata_location):
+    for given in (made, made.metadata_location, lakes.metadata_of(made), str(lakes.metadata_of(made))):
         found = snapshot_of(given)
         assert found is not None
         assert (found.kind, found.root, found.num_rows) == ("Iceberg", str(directory(made)), len(rows))
@@ -70,36 +75,191 @@ def test_earlier_snapshots(catalog: Any) -> None:
             snapshot_of(made, as_of=missing)
 
 
+def test_a_branch_is_read_under_the_tables_schema_and_all_else_under_its_own(catalog: Any) -> None:
+    """So do Iceberg's readers; pyiceberg is asked of the snapshot by its number, which is the current one here."""
+    made = lakes.iceberg(catalog, files=1)
+    snapshot = made.current_snapshot().snapshot_id
+    made.manage_snapshots().create_branch(snapshot, "other").create_tag(snapshot, "old").commit()
+    with made.update_schema() as update:
+        update.rename_column("name", "title")
+    with made.update_schema() as update:
+        update.add_column("name", StringType())
+    later = datetime.fromtimestamp(datetime.now().timestamp() + 60, UTC).isoformat()
+    under = {"old": ("name",), snapshot: ("name",), later: ("name",)} | {"other": ("title", "name")}
+    assert under[snapshot] == tuple(made.scan(snapshot_id=snapshot).to_arrow().column_names[1:])
+    for as_of, (column, *_) in under.items():
+        with_text, without = f"{column} = 'name 000007'", f"{column} IS NULL"
+        assert prune(made.metadata_location, with_text, as_of=as_of).might_match, as_of
+        assert not prune(made.metadata_location, without, as_of=as_of).might_match, as_of
+    assert prune(made.metadata_location, "name IS NULL", as_of="other").might_match
+    assert prune(made.metadata_location, "name IS NULL").might_match
+    found = lookup(made.metadata_location, "name", ["name 000007"], as_of=snapshot).to_arrow()
+    assert found["path"].null_count == 0
+
+
 def test_a_table_without_snapshots_has_no_files(catalog: Any) -> None:
     made = lakes.iceberg(catalog, files=0)
-    found = snapshot_of(directory(made))
+    found = snapshot_of(made)
     assert found is not None
     assert (found.version, found.files, found.sources()) == (None, (), [])
 
 
-def test_a_directory_has_one_newest_metadata_file(catalog: Any) -> None:
+# ---- which metadata is current -----------------------------------------------------------
+
+
+def test_a_table_that_was_created_again_in_its_place(catalog: Any) -> None:
+    lakes.iceberg(catalog, files=4)
+    catalog.drop_table("n.t")  # which leaves the files of version 4
+    made = lakes.iceberg(catalog, files=1)
+    made.append(table(20, 500))
+    assert len(list(directory(made).glob("metadata/00004-*.metadata.json"))) == 1
+    for given in (directory(made), str(directory(made)), made.location()):
+        for verb in (prune, lambda path, _: lookup(path, "id", [505]), lambda path, _: index.create(path, "id")):
+            with pytest.raises(UnsupportedError, match="which of its metadata files is current only its catalog knows"):
+                verb(given, "id = 505")
+    for given in (made, lakes.metadata_of(made)):
+        assert prune(given, "id = 505").totals.rows_kept == 20
+        assert lookup(given, "id", [505]).to_arrow()["path"].null_count == 0
+        assert not prune(given, "id = 45").might_match  # of the one that was dropped
+
+
+def test_a_writer_that_died_before_its_commit(catalog: Any, monkeypatch: Any) -> None:
+    from sqlalchemy.orm import Session
+
+    def die(session: Session) -> None:
+        raise KeyboardInterrupt
+
+    made = lakes.iceberg(catalog, files=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            made.delete("id < 20")
+    made = catalog.load_table("n.t")
+    assert len(list(directory(made).glob("metadata/00003-*.metadata.json"))) == 1
+    assert 5 in lakes.iceberg_rows(made)
+    with pytest.raises(UnsupportedError, match="table that pyiceberg loads"):
+        prune(directory(made), "id = 5")
+    assert prune(made, "id = 5").totals.rows_kept == 20
+    assert lookup(made, "id", [5]).to_arrow()["path"].null_count == 0
+
+
+def test_a_loaded_table_that_is_gone_or_another(catalog: Any) -> None:
     made = lakes.iceberg(catalog)
-    metadata = Path(made.metadata_location.removeprefix("file://"))
-    shutil.copy(metadata, metadata.with_name(f"{metadata.name[:5]}-lost.metadata.json"))
-    with pytest.raises(
-        UnsupportedError, match=r"lost\.metadata\.json; name the one that the table's catalog points to"
-    ):
-        snapshot_of(directory(made))
+    catalog.drop_table("n.t")
+    with pytest.raises(FileNotFoundError, match=r"does not have the table n\.t any more"):
+        prune(made, "id = 5")
+    lakes.iceberg(catalog, files=1)
+    with pytest.raises(UnsupportedError, match=r"n\.t was dropped and created again since it was loaded"):
+        prune(made, "id = 5")
+
+
+def test_a_loaded_table_is_asked_for_its_newest_versions(catalog: Any, tmp_path: Path) -> None:
+    made = lakes.iceberg(catalog, files=1)
+    with lakes.connected(tmp_path) as other:
+        other.load_table("n.t").append(table(5, 60))
+    now = datetime.fromtimestamp(datetime.now().timestamp() + 60, UTC).isoformat()
+    assert prune(made, "id = 62", as_of=now).totals.rows_kept == 5
+
+
+def test_one_table_at_a_time(catalog: Any) -> None:
+    made = lakes.iceberg(catalog, files=1)
+    for paths, options in (([made, made], {}), (["n.t", "n.u"], {"catalog": "tests"})):
+        with pytest.raises(UnsupportedError, match="one at a time"):
+            prune(paths, "id = 1", **options)
+    with pytest.raises(UnsupportedError, match="not filesystem="):
+        prune(made, "id = 1", filesystem=LocalFileSystem())
+    with pytest.raises(UnsupportedError, match=r"namespace\.table"):
+        prune(made, "id = 1", catalog="tests")
+    assert prune([made], "id = 1").totals.files == 1
+    root = directory(made)
+    for paths, options in (([root, root], {}), (str(root), {"filesystem": LocalFileSystem()})):
+        with pytest.raises(UnsupportedError, match=r"is the directory of a table, .* name it alone"):
+            prune(paths, "id = 1", **options)
+    files = list(root.glob("data/*.parquet"))
+    assert prune([*files, *files], "id = 1").totals.files == 1
+
+
+def test_a_metadata_file_is_what_its_caller_says(catalog: Any) -> None:
+    made = lakes.iceberg(catalog)
+    metadata = lakes.metadata_of(made)
     assert snapshot_of(metadata).num_rows == 60  # type: ignore[union-attr]
     metadata.write_text("{}")
     with pytest.raises(UnsupportedError, match="pyiceberg cannot read"):
         snapshot_of(metadata)
 
 
-def test_a_hadoop_table_s_metadata_is_found(catalog: Any, tmp_path: Path) -> None:
+# ---- Hadoop's directories ----------------------------------------------------------------
+
+
+@pytest.fixture
+def versions(catalog: Any, tmp_path: Path) -> Path:
+    """Returns a directory as Hadoop's catalog keeps it: version 4 has three files, and the hint is at 2."""
     made = lakes.iceberg(catalog)
-    folder = tmp_path / "copy/metadata"
+    folder = tmp_path / "hadoop/metadata"
     folder.mkdir(parents=True)
-    for number in (2, 9, 10):
-        shutil.copy(made.metadata_location.removeprefix("file://"), folder / f"v{number}.metadata.json")
-    (folder / "v9.metadata.json").write_text("damaged")
-    (folder / "version-hint.text").write_text("10")
-    assert snapshot_of(folder.parent).num_rows == 60  # type: ignore[union-attr]
+    for path in directory(made).glob("metadata/*.metadata.json"):
+        shutil.copy(path, folder / f"v{int(path.name[:5]) + 1}.metadata.json")
+    (folder / "version-hint.text").write_text("2")
+    (folder / "1b4fee1e-8a5b-4d3e-9c5d-0f6a54ba1a5a.metadata.json").write_text("{}")  # by a writer that died
+    return folder
+
+
+def rows_of(folder: Path) -> int | None:
+    found = snapshot_of(folder.parent)
+    assert found is not None
+    return found.num_rows
+
+
+def packed(folder: Path, number: int, name: str) -> None:
+    data = (folder / f"v{number}.metadata.json").read_bytes()
+    (folder / f"v{number}.metadata.json").unlink()
+    (folder / name.format(number)).write_bytes(gzip.compress(data))
+
+
+def test_versions_after_the_hint_s_count_while_there_is_no_gap(versions: Path) -> None:
+    assert rows_of(versions) == 60
+    (versions / "v3.metadata.json").rename(versions / "v9.metadata.json")
+    assert rows_of(versions) == 20
+    (versions / "version-hint.text").write_text("4\n")
+    assert rows_of(versions) == 60
+
+
+def test_packed_versions_count(versions: Path) -> None:
+    for number in (2, 4):
+        packed(versions, number, "v{}.gz.metadata.json")
+    assert rows_of(versions) == 60
+    assert prune(versions.parent, "id = 45").totals.rows_kept == 20
+
+
+def other_table(folder: Path) -> None:
+    data = json.loads((folder / "v4.metadata.json").read_text())
+    (folder / "v4.metadata.json").write_text(json.dumps({**data, "table-uuid": str(uuid.uuid4())}))
+
+
+def of_a_catalog(folder: Path) -> None:
+    (folder / "00000-1b4fee1e-8a5b-4d3e-9c5d-0f6a54ba1a5a.metadata.json").write_text("{}")
+
+
+UNSURE = {
+    "no hint": (lambda folder: (folder / "version-hint.text").unlink(), r"has no metadata/version-hint\.text"),
+    "hint of nothing": (lambda folder: (folder / "version-hint.text").write_text("new"), "names no version: 'new'"),
+    "hint of none": (lambda folder: (folder / "version-hint.text").write_text("7"), "version 7, which has no file"),
+    "of a catalog": (of_a_catalog, "00000-1b4fee1e.* was written for a catalog"),
+    "other packing": (lambda folder: packed(folder, 4, "v{}.zstd.metadata.json"), "which file is version 4"),
+    "old packing": (lambda folder: packed(folder, 4, "v{}.metadata.json.gz"), "which file is version 4"),
+    "two of one": (lambda folder: (folder / "v3.gz.metadata.json").write_text(""), "which file is version 3"),
+    "two tables": (other_table, r"v2\.metadata\.json and v4\.metadata\.json are of different tables \(table-uuid\)"),
+    "damaged": (lambda folder: (folder / "v4.metadata.json").write_text("{"), r"cannot read .*v4\.metadata\.json"),
+}
+
+
+@pytest.mark.parametrize("kind", UNSURE)
+def test_a_directory_that_is_not_sure_is_refused(versions: Path, kind: str) -> None:
+    spoil, why = UNSURE[kind]
+    spoil(versions)
+    for verb in (prune, lambda path, _: lookup(path, "id", [5])):
+        with pytest.raises(UnsupportedError, match=why):
+            verb(versions.parent, "id = 5")
 
 
 def test_columns_are_found_by_id_after_a_rename(catalog: Any) -> None:
@@ -164,6 +324,8 @@ def test_where_deletes_are_not_understood_every_file_may_have_them(catalog: Any,
 def test_a_directory_cannot_be_committed_to(catalog: Any) -> None:
     made = lakes.iceberg(catalog)
     with pytest.raises(UnsupportedError, match="without its catalog; pass the table that the catalog loads"):
+        open_table(lakes.metadata_of(made))
+    with pytest.raises(UnsupportedError, match="only its catalog knows"):
         open_table(directory(made))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parquet_bloom.footer import parse_footer
-from parquet_bloom.schema import LeafColumn, LogicalType, PhysicalType
+from parquet_bloom.format.footer import parse_footer
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 
 
 def leaf(physical: str, logical: str | None = None, length: int | None = None, **fields: Any) -> LeafColumn:

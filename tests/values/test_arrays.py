@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values.stored import leaf, leaf_of, plain_values, write
 
-from parquet_bloom import sbbf
-from parquet_bloom.schema import LeafColumn
-from parquet_bloom.values import companion_hashes, encode_literal, hash_array, is_nan, plain_value
+from parquet_bloom.format import sbbf
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.values.arrays import companion_hashes, hash_array, is_nan, plain_value
+from parquet_bloom.values.encoding import encode_literal
 
 INT96 = leaf("INT96")
 DAY = 86_400 * 10**9
@@ -196,7 +197,7 @@ def int96(nanoseconds: int, day: int) -> bytes:
         (int96(DAY, 2_440_588), [int96(0, 2_440_589)]),
         (int96(-1000, 2_440_588), [int96(DAY - 1000, 2_440_587)]),
         (int96(1999, 2_440_588), [int96(1999, 2_440_588), int96(1000, 2_440_588)]),
-        (int96(-1, 2_440_588), [int96(DAY - 1, 2_440_587), int96(DAY - 1000, 2_440_587)]),
+        (int96(-1, 2_440_588), [int96(DAY - 1, 2_440_587), int96(DAY - 1000, 2_440_587), int96(0, 2_440_588)]),
         (int96(3 * DAY + 5000, -7), [int96(5000, -4)]),
         (int96(DAY, 2**31 - 1), []),
         (
@@ -204,6 +205,7 @@ def int96(nanoseconds: int, day: int) -> bytes:
             [
                 int96(*(lambda d, n: (n, d))(*divmod(-(2**63), DAY))),
                 int96((-(2**63) % DAY) // 1000 * 1000, -(2**63) // DAY),
+                int96(*divmod(-(2**63) + 808, DAY)[::-1]),
             ],
         ),
     ],

@@ -23,7 +23,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from values.stored import leaf_of, plain_values, write
 
-from parquet_bloom.values import Timestamp, companion_hashes, encode_literal, hash_plain
+from parquet_bloom.values.arrays import companion_hashes
+from parquet_bloom.values.encoding import encode_literal, hash_plain
+from parquet_bloom.values.literals import Timestamp
 
 BIG = 2**53
 NS = 1_704_110_400_000_000_000  # 2024-01-01T12:00Z

@@ -15,15 +15,10 @@ from hypothesis import strategies as st
 from values.stored import leaf
 
 from parquet_bloom.errors import LiteralError
-from parquet_bloom.schema import LeafColumn
-from parquet_bloom.values import (
-    TimeOfDay,
-    Timestamp,
-    encode_literal,
-    format_value,
-    mistaken_encodings,
-    parse_literal,
-)
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.values.encoding import encode_literal, format_value, parse_literal
+from parquet_bloom.values.literals import TimeOfDay, Timestamp
+from parquet_bloom.values.mistakes import mistaken_encodings
 
 INT64, FLOAT, DOUBLE, BINARY, BOOLEAN = (leaf(n) for n in ("INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY", "BOOLEAN"))
 FIXED4, STRING, DATE = leaf("FIXED_LEN_BYTE_ARRAY", None, 4), leaf("BYTE_ARRAY", "STRING"), leaf("INT32", "DATE")
@@ -95,11 +90,31 @@ REFUSED: list[tuple[LeafColumn, str]] = [
 
 @pytest.mark.parametrize(("column", "text"), REFUSED)
 def test_other_text_is_an_error_with_an_example(column: LeafColumn, text: str) -> None:
-    with pytest.raises(LiteralError, match=r"^column user\.id is .* is none of its values, write it like ") as error:
+    with pytest.raises(LiteralError, match=r"^column user\.id holds .*; .* is not one \(example: .*\)$") as error:
         parse_literal(column, text)
-    assert column.type_name in str(error.value)
-    example = str(error.value).rpartition("write it like ")[2].partition(" or ")[0]
+    example = str(error.value).rpartition("(example: ")[2].removesuffix(")").partition(" or ")[0]
     parse_literal(column, example)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (INT64, "64-bit integers; 'x' is not one (example: 42)"),
+        (
+            leaf("INT32", "INTEGER", bit_width=8, is_signed=False),
+            "unsigned 8-bit integers; 'x' is not one (example: 42)",
+        ),
+        (FLOAT, "32-bit floats; 'x' is not one (example: 1.5)"),
+        (HALF, "16-bit floats; 'x' is not one (example: 1.5)"),
+        (D9, "decimals of up to 9 digits, 2 of them after the point; 'x' is not one (example: 1.50)"),
+        (UUID, "UUIDs; 'x' is not one (example: 01234567-89ab-cdef-0123-456789abcdef)"),
+        (NS, "timestamps; 'x' is not one (example: 2024-02-03T12:30:00Z)"),
+    ],
+)
+def test_the_error_says_what_the_column_holds(column: LeafColumn, said: str) -> None:
+    with pytest.raises(LiteralError) as error:
+        parse_literal(column, "x")
+    assert str(error.value) == f"column user.id holds {said}"
 
 
 def test_nan_is_typed_as_nan() -> None:

@@ -1,0 +1,1 @@
+"""The command line: arguments, one library call, an output."""

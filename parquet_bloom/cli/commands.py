@@ -1,0 +1,627 @@
+"""The command line: arguments -> one library call -> an output."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+import parquet_bloom
+from parquet_bloom.cli.exits import ERROR, MATCH, NO_MATCH, Commands, end_with, verdict_code
+from parquet_bloom.cli.options import (
+    Count,
+    TakesNegatives,
+    Verb,
+    absent_option,
+    any_name_option,
+    as_of_option,
+    catalog_option,
+    columns_option,
+    complain_option,
+    dry_run_option,
+    engine_options,
+    force_option,
+    jobs_option,
+    json_option,
+    keep_mtime_option,
+    one_table,
+    output_option,
+    paths_argument,
+    quiet_option,
+    root_argument,
+    storage_option,
+    storage_options,
+    strict_option,
+    timezone_option,
+)
+from parquet_bloom.cli.output import (
+    LISTED,
+    count_text,
+    print_added,
+    print_attached,
+    print_candidates,
+    print_dropped,
+    print_inspection,
+    print_json,
+    print_probe,
+    print_pruning,
+    print_verification,
+    progress_bar,
+    say,
+    show_index,
+    size_text,
+)
+from parquet_bloom.results import SCHEMA_VERSION
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(parquet_bloom.__version__, prog_name="parquet-bloom")
+def main() -> None:
+    """See, add, verify and use bloom filters in Parquet files, without re-encoding them.
+
+    PATHS are files, globs, directories (all Parquet files below) and URLs such as s3://bucket/dir.
+
+    \b
+    Exit codes:
+      0  might match, or all is well
+      1  cannot match, or findings
+      2  an error
+    """
+    with contextlib.suppress(ValueError):  # not in the main thread, as when a test calls
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")  # a file's name may be any bytes
+
+
+# ---- commands ----------------------------------------------------------------------------
+
+
+@main.command()
+@paths_argument
+@columns_option
+@click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
+@json_option
+@storage_option
+@engine_options
+def inspect(
+    verb: Verb, paths: tuple[str, ...], columns: tuple[str, ...], each: bool, as_json: bool, storage: tuple[str, ...]
+) -> None:
+    """Show every filter: size, fill, real rate, and who can use it.
+
+    \b
+    Example:
+      parquet-bloom inspect events/ --column user_id
+      parquet-bloom inspect s3://lake/events --engine spark --master yarn --json
+    """
+    with progress_bar("reading filters") as progress:
+        found = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress)
+    if as_json:
+        print_json(found.files)
+    else:
+        print_inspection(found, each)
+    end_with(ERROR if found.errors else MATCH)
+
+
+@main.command(cls=TakesNegatives)
+@paths_argument
+@click.argument("column")
+@click.argument("value")
+@timezone_option
+@quiet_option
+@absent_option
+@json_option
+@storage_option
+def probe(
+    paths: tuple[str, ...],
+    column: str,
+    value: str,
+    timezone: str | None,
+    quiet: bool,
+    absent: bool,
+    as_json: bool,
+    storage: tuple[str, ...],
+) -> None:
+    """Ask which row groups can hold a value, by their filters alone.
+
+    VALUE is typed by the column: 42, 3.5, 2024-01-31, 2024-01-31T12:00:00Z, 0xCAFE for bytes.
+
+    \b
+    Example:
+      parquet-bloom probe events/ user_id 4711
+      parquet-bloom probe -q --absent events/ user_id 4711 && echo skip it
+    """
+    with progress_bar("probing") as progress:
+        answer = parquet_bloom.probe(
+            paths,
+            column,
+            value,
+            as_text=True,
+            timezone=timezone,
+            storage_options=storage_options(storage),
+            progress=progress,
+        )
+    if quiet:
+        pass
+    elif as_json:
+        print_json(answer.rows)
+    else:
+        print_probe(answer)
+    end_with(verdict_code(answer.might_match, absent))
+
+
+@main.command()
+@paths_argument
+@click.option(
+    "-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="A leaf column. Repeatable."
+)
+@click.option("--fpp", type=float, default=0.01, show_default=True, help="The false-positive rate to stay within.")
+@click.option("--ndv", type=Count(), help="Size for so many distinct values a row group, and do not fold.")
+@click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
+@click.option("--replace", is_flag=True, help="Build filters again where there are sound ones.")
+@click.option("--fill-lengths", is_flag=True, help="Give kept filters the bloom_filter_length that they lack.")
+@click.option(
+    "--table",
+    type=click.Choice(["auto", "delta", "iceberg"]),
+    is_flag=False,
+    flag_value="auto",
+    help="PATH is a table: write new files beside the old ones, and swap them in by a commit.",
+)
+@catalog_option
+@click.option("--allow-large", is_flag=True, help="Write filters that are larger than their file, too.")
+@output_option
+@dry_run_option
+@keep_mtime_option
+@jobs_option
+@strict_option
+@force_option
+@any_name_option
+@json_option
+@storage_option
+@engine_options
+def add(
+    verb: Verb,
+    paths: tuple[str, ...],
+    table: str | None,
+    catalog: str | None,
+    max_bytes: int | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Give columns a filter in every row group that has none.
+
+    No page is encoded again: the old bytes stay the beginning of the new file, which replaces the old one
+    atomically, or is written elsewhere with -o.
+
+    \b
+    Examples:
+      parquet-bloom add events/ --column user_id --dry-run
+      parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
+      parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
+      parquet-bloom add lake/events --table -c user_id
+      parquet-bloom add db.events --table iceberg --catalog prod -c user_id
+    """
+    if max_bytes is not None:
+        options["max_bytes"] = max_bytes
+    if table is not None:
+        verb, paths = parquet_bloom.add, one_table(paths, options)
+        options["table"], options["catalog"] = table == "auto" or table, catalog
+    elif catalog is not None:
+        raise click.UsageError("--catalog is for tables; add --table iceberg")
+    with progress_bar("adding filters") as progress:
+        added = verb(paths, storage_options=storage_options(storage), progress=progress, **options)
+    if as_json:
+        print_json(added.rows)
+    else:
+        print_added(added)
+    end_with(ERROR if added.errors else MATCH)
+
+
+@main.command()
+@paths_argument
+@columns_option
+@click.option("--restore", is_flag=True, help="Cut the file back to what it was before filters were added.")
+@click.option("--all", is_flag=True, help="With --restore: cut away what other programs have appended since, too.")
+@output_option
+@dry_run_option
+@keep_mtime_option
+@strict_option
+@force_option
+@any_name_option
+@json_option
+@storage_option
+@engine_options
+def drop(
+    verb: Verb,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Take filters away, or cut files back with --restore.
+
+    Cleared filters leave their bytes in the file; --restore gives back what the file was before `add`, byte for byte.
+    It goes no further back than another program's changes of the footer, unless --all says so.
+
+    \b
+    Examples:
+      parquet-bloom drop events/ --column user_id
+      parquet-bloom drop events/ --restore
+      parquet-bloom drop --engine spark --master 'local[4]' events/ --restore
+    """
+    with progress_bar("dropping filters") as progress:
+        dropped = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
+    if as_json:
+        print_json(dropped.rows)
+    else:
+        print_dropped(dropped)
+    end_with(ERROR if dropped.errors else MATCH)
+
+
+@main.command()
+@paths_argument
+@columns_option
+@jobs_option
+@json_option
+@storage_option
+@engine_options
+def verify(
+    verb: Verb,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    jobs: int | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+) -> None:
+    """Prove from the data that no filter lacks a value.
+
+    Decodes the columns that have filters, and asks each filter for each value that is there.
+
+    \b
+    Example:
+      parquet-bloom verify events/
+      parquet-bloom verify --engine spark --master 'local[4]' events/
+    """
+    with progress_bar("verifying") as progress:
+        verified = verb(paths, columns or None, jobs=jobs, storage_options=storage_options(storage), progress=progress)
+    if as_json:
+        print_json(verified.files)
+    else:
+        print_verification(verified)
+    end_with(ERROR if verified.errors else NO_MATCH if verified.findings else MATCH)
+
+
+@main.command()
+@paths_argument
+@click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
+@click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, a line each.")
+@click.option("--explain", is_flag=True, help="Print every row group and what decided about it.")
+@catalog_option
+@as_of_option
+@timezone_option
+@complain_option
+@quiet_option
+@absent_option
+@json_option
+@storage_option
+@engine_options
+def prune(
+    verb: Verb,
+    paths: tuple[str, ...],
+    where: str,
+    files_only: bool,
+    explain: bool,
+    quiet: bool,
+    absent: bool,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show which files and row groups can hold matching rows.
+
+    \b
+    Examples:
+      parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
+      parquet-bloom prune events/ -w "id IN (1, 2)" --files-only | xargs du -h
+      parquet-bloom prune db.events --catalog prod -w "id = 'x'"
+      parquet-bloom prune --engine spark s3://lake/events -w "id = 'x'"
+    """
+    with progress_bar("pruning") as progress:
+        pruned = verb(paths, where, storage_options=storage_options(storage), progress=progress, **options)
+    if quiet:
+        pass
+    elif files_only:
+        for file in pruned.files:
+            click.echo(file.path)
+    elif as_json:
+        print_json(pruned.all_files)
+    elif explain:
+        click.echo(pruned.explain())
+    else:
+        print_pruning(pruned)
+    if pruned.unused is not None and not explain:
+        say(pruned.unused, color="yellow", err=True)
+    for file in pruned.files:
+        if file.kept_whole is not None and not explain and not as_json:
+            say(f"{file.path}: kept whole: {file.kept_whole}", color="yellow", err=True)
+    end_with(verdict_code(pruned.might_match, absent))
+
+
+@main.command()
+@paths_argument
+@click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column that holds the keys.")
+@click.option(
+    "-k",
+    "--keys",
+    required=True,
+    metavar="FILE",
+    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
+    help="Keys: Parquet or CSV with that column, or text, a key a line; - reads such text from standard input.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the candidates to this new Parquet file.")
+@catalog_option
+@as_of_option
+@timezone_option
+@complain_option
+@json_option
+@storage_option
+@engine_options
+def lookup(
+    verb: Verb,
+    paths: tuple[str, ...],
+    column: str,
+    keys: str,
+    output: str | None,
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show which row groups can hold which of many keys.
+
+    \b
+    Example:
+      parquet-bloom lookup events/ --column id --keys keys.txt -o found.parquet
+      parquet-bloom lookup --engine spark s3://lake/events -c id -k keys.txt
+    """
+    with progress_bar("looking up") as progress:
+        found = verb(paths, column, keys, storage_options=storage_options(storage), progress=progress, **options)
+        num_candidates = found.write(output) if output is not None else print_candidates(found, as_json)
+    if output is not None and not as_json:
+        say(f"{output}: {count_text(num_candidates, 'candidate')}")
+    end_with(MATCH if num_candidates else NO_MATCH)
+
+
+# ---- the index ---------------------------------------------------------------------------
+
+
+@main.command()
+@click.argument("statement")
+@click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table of this catalog of pyiceberg's.")
+@json_option
+@storage_option
+def sql(statement: str, catalog: str | None, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Run CREATE or DROP BLOOMFILTER INDEX, with a path for the name.
+
+    \b
+    Example:
+      parquet-bloom sql "CREATE BLOOMFILTER INDEX ON 'events/' FOR COLUMNS (sha OPTIONS (fpp=0.1))"
+    """
+    with progress_bar("indexing") as progress:
+        state = parquet_bloom.execute(
+            statement, catalog=catalog, storage_options=storage_options(storage), progress=progress
+        )
+    show_index(state, as_json)
+    sys.exit(ERROR if state.errors else MATCH)
+
+
+@main.group()
+def index() -> None:
+    """Keep an index of filters beside the files: PATH/_bloom_index."""
+
+
+@index.command("create")
+@root_argument
+@click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable.")
+@click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
+@click.option("--ndv", type=click.IntRange(1), help="The most distinct values of a file to size a filter for.")
+@click.option("--max-expected-fpp", type=float, help="Leave out filters with a worse rate.")
+@catalog_option
+@jobs_option
+@json_option
+@storage_option
+def index_create(root: str, columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...], **options: Any) -> None:
+    """Index columns of all Parquet files below PATH, which are only read.
+
+    \b
+    Example:
+      parquet-bloom index create events/ --column user_id
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    with progress_bar("indexing") as progress:
+        state = parquet_bloom.index.create(
+            root, columns, storage_options=storage_options(storage), progress=progress, **given
+        )
+    show_index(state, as_json)
+    sys.exit(ERROR if state.errors else MATCH)
+
+
+@index.command("refresh")
+@root_argument
+@catalog_option
+@jobs_option
+@json_option
+@storage_option
+def index_refresh(root: str, catalog: str | None, jobs: int | None, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Take in files that are new or have changed.
+
+    \b
+    Example:
+      parquet-bloom index refresh events/
+    """
+    with progress_bar("indexing") as progress:
+        state = parquet_bloom.index.refresh(
+            root, catalog=catalog, jobs=jobs, storage_options=storage_options(storage), progress=progress
+        )
+    show_index(state, as_json)
+    sys.exit(ERROR if state.errors else MATCH)
+
+
+@index.command("drop")
+@root_argument
+@columns_option
+@catalog_option
+@json_option
+@storage_option
+def index_drop(
+    root: str, columns: tuple[str, ...], catalog: str | None, as_json: bool, storage: tuple[str, ...]
+) -> None:
+    """Take columns out of the index, or remove it.
+
+    \b
+    Example:
+      parquet-bloom index drop events/
+    """
+    state = parquet_bloom.index.drop(root, columns or None, catalog=catalog, storage_options=storage_options(storage))
+    show_index(state, as_json)
+
+
+@index.command("show")
+@root_argument
+@catalog_option
+@json_option
+@storage_option
+def index_show(root: str, catalog: str | None, as_json: bool, storage: tuple[str, ...]) -> None:
+    """Show what the index has, and how many files it lacks.
+
+    \b
+    Example:
+      parquet-bloom index show events/
+    """
+    state = parquet_bloom.index.show(root, catalog=catalog, storage_options=storage_options(storage))
+    show_index(state, as_json)
+
+
+@index.command("hudi")
+@paths_argument
+@click.option("--key-column", default="_hoodie_record_key", show_default=True, help="The column of record keys.")
+@click.option("--type", type=click.Choice(["DYNAMIC_V0", "SIMPLE"]), default="DYNAMIC_V0", show_default=True)
+@click.option("--ndv", type=click.IntRange(1), default=60_000, show_default=True, help="Keys to size it for.")
+@click.option("--fpp", type=float, default=1e-9, show_default=True, help="The false-positive rate.")
+@click.option("--replace", is_flag=True, help="Make a filter again where there is one.")
+@output_option
+@dry_run_option
+@force_option
+@any_name_option
+@jobs_option
+@json_option
+@storage_option
+def index_hudi(
+    paths: tuple[str, ...], type: str, dry_run: bool, as_json: bool, storage: tuple[str, ...], **options: Any
+) -> None:
+    """Give base files Hudi's filter of record keys, in their footers: 431 KB of text each by default.
+
+    \b
+    Example:
+      parquet-bloom index hudi staged/ --ndv 10000 --dry-run
+    """
+    with progress_bar("planning" if dry_run else "adding") as progress:
+        added = parquet_bloom.hudi.add_filter(
+            paths,
+            type=type,
+            dry_run=dry_run,
+            storage_options=storage_options(storage),
+            progress=progress,
+            **options,
+        )
+    if as_json:
+        print_json(added.rows)
+    else:
+        print_added(added, "Hudi's filter of record keys")
+    end_with(ERROR if added.errors else MATCH)
+
+
+@index.group("paimon")
+def index_paimon() -> None:
+    """Make the file indexes that Apache Paimon reads."""
+
+
+def sized_for_paimon(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say what Paimon's filters are made of."""
+    for option in (
+        click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate."),
+        click.option("--ndv", type=click.IntRange(1), default=1_000_000, show_default=True, help="Values to size for."),
+        click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+@index_paimon.command("write")
+@click.argument("path", metavar="FILE")
+@sized_for_paimon
+@click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="A column's type in Paimon's schema.")
+@click.option("-o", "--output", metavar="FILE", help="Write to this new file instead of FILE.index.")
+@json_option
+@storage_option
+def index_paimon_write(
+    path: str,
+    columns: tuple[str, ...],
+    types: tuple[str, ...],
+    as_json: bool,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Write the index of one data file, byte for byte as Paimon does.
+
+    \b
+    Example:
+      parquet-bloom index paimon write data-0.parquet --column id --ndv 100000
+    """
+    named = dict(kind.split("=", 1) for kind in types if "=" in kind)
+    written, num_bytes = parquet_bloom.paimon.write_index(
+        path, columns, types=named or None, storage_options=storage_options(storage), **options
+    )
+    if as_json:
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "path": written, "num_bytes": num_bytes}))
+    else:
+        say(f"{written}: {size_text(num_bytes)}")
+
+
+@index_paimon.command("attach")
+@click.argument("table", metavar="TABLE")
+@sized_for_paimon
+@dry_run_option
+@jobs_option
+@json_option
+def index_paimon_attach(table: str, columns: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Give every file of a table that has none an index, and commit that.
+
+    \b
+    Example:
+      parquet-bloom index paimon attach lake/orders --column id --ndv 100000
+    """
+    with progress_bar("planning" if dry_run else "indexing") as progress:
+        attached = parquet_bloom.paimon.attach_index(table, columns, dry_run=dry_run, progress=progress, **options)
+    print_attached(attached, as_json)
+    end_with(ERROR if attached.errors else MATCH)
+
+
+@main.command()
+@click.option("--keep", metavar="DIR", help="Make the sample in this new directory and leave it there.")
+def demo(keep: str | None) -> None:
+    """Show all of this on a small sample, in seconds.
+
+    \b
+    Example:
+      parquet-bloom demo --keep sample
+    """
+    for line in parquet_bloom.demo(keep):
+        click.echo(line)

@@ -1,0 +1,131 @@
+"""How a command ends: exit code 1 is a verdict, so nothing else may exit with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import click
+
+from parquet_bloom.cli.output import say, sentence
+
+MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes, as grep's: might match or clean; cannot match or findings; error."""
+
+
+class Commands(click.Group):
+    """The commands, and the last net below them: exit code 1 is a verdict, so nothing else may exit with it."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command and exit; without `standalone_mode` what it raises gets out, as for all of click's commands."""
+        if not options.pop("standalone_mode", True):
+            return self._run(*args, **options)
+        try:
+            code = MATCH if self._run(*args, **options) in (None, MATCH) else ERROR
+            _flush()
+        except BaseException as error:
+            code = _exit_code(error)
+        sys.exit(code)
+
+    def _run(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().main(*args, **{**options, "standalone_mode": False})
+        except _KeptError as kept:
+            raise kept.error from None
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Read the arguments."""
+        with _kept_from_click():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that they name."""
+        with _kept_from_click():
+            return super().invoke(ctx)
+
+
+class _KeptError(Exception):
+    """What click would end the program for by itself: with 1 for a pipe that nobody reads."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+@contextlib.contextmanager
+def _kept_from_click() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, KeyboardInterrupt) as error:
+        raise _KeptError(error) from error
+
+
+class _Verdict(SystemExit):
+    """The end of a command of ours; any other `SystemExit` comes from a library that gave up."""
+
+
+def end_with(code: int) -> NoReturn:
+    """End a command with this exit code."""
+    raise _Verdict(code)
+
+
+def verdict_code(might_match: bool, absent: bool) -> int:
+    """Return the exit code of a verdict."""
+    return MATCH if might_match != absent else NO_MATCH
+
+
+def _flush() -> None:
+    """Write out what waits, or raise while that can still be told."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def _exit_code(error: BaseException) -> int:
+    """Tell what ended a command, and return what to exit with."""
+    if isinstance(error, _Verdict):
+        try:
+            _flush()
+        except OSError as failed:
+            return _exit_code(failed)
+        return int(error.code or MATCH)
+    if isinstance(error, SystemExit) and error.code in (None, MATCH):
+        return MATCH
+    if isinstance(error, BrokenPipeError) and _is_reader_gone():
+        _leave_quietly()
+    with contextlib.suppress(BaseException):  # whatever cannot be told, the code can
+        _tell(error)
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt | click.Abort) else ERROR
+
+
+def _tell(error: BaseException) -> None:
+    if os.environ.get("PARQUET_BLOOM_DEBUG") == "1":
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        say("interrupted: no file was left half written", err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()
+    else:
+        say(f"error: {sentence(error)}", err=True)
+
+
+def _is_reader_gone() -> bool:
+    """Return whether it is our output that a broken pipe is, and not a store's connection."""
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or none of the system's
+            poll.register(stream.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def _leave_quietly() -> NoReturn:
+    """End as grep does when its reader goes away: killed by SIGPIPE, and without a word."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
+    os.kill(os.getpid(), signal.SIGPIPE)
+    os._exit(ERROR)  # not reached

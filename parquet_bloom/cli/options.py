@@ -1,0 +1,159 @@
+"""Arguments and options that commands share."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import click
+
+import parquet_bloom
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+Verb = Callable[..., Any]
+
+
+class TakesNegatives(click.Command):
+    """A command whose last argument may be a negative number, which click alone takes for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, with negative numbers as values."""
+        negatives = [] if "--" in args else [arg for arg in args if re.match(r"-\.?\d", arg)]
+        others = [arg for arg in args if arg not in negatives]
+        return super().parse_args(ctx, [*others, "--", *negatives] if negatives else args)
+
+
+class Count(click.ParamType):  # type: ignore[type-arg]
+    """A whole number, which may be written as `1e6` or `1_000_000`."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        try:
+            number = Decimal(value)
+            is_count = number >= 0 and number == int(number)
+        except (ArithmeticError, ValueError):  # no number, an infinite one, NaN
+            is_count = False
+        if not is_count:
+            self.fail(f"{value!r} is not a whole number of 0 or more, such as 1000000 or 1e6", param, ctx)
+        return int(number)
+
+
+# ---- arguments that commands share -------------------------------------------------------
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line instead of tables.")
+columns_option = click.option(
+    "-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column, such as user.id. Repeatable."
+)
+jobs_option = click.option("--jobs", type=click.IntRange(1), help="Threads. [default: one for each processor]")
+output_option = click.option(
+    "-o", "--output", metavar="PATH", help="Write new files here; the old ones stay as they are."
+)
+dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be done.")
+keep_mtime_option = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
+strict_option = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
+timezone_option = click.option(
+    "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
+)
+complain_option = click.option(
+    "--strict", is_flag=True, help="Stop at a file that cannot be read, instead of keeping it."
+)
+as_of_option = click.option("--as-of", metavar="VERSION", help="Of a table: an earlier version, or a time.")
+catalog_option = click.option(
+    "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
+)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer.")
+absent_option = click.option(
+    "--absent",
+    is_flag=True,
+    help="For scripts: exit 0 only if it is proved that nothing can match, 1 if something might.",
+)
+force_option = click.option(
+    "--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table."
+)
+any_name_option = click.option(
+    "--any-name", is_flag=True, help="Of a directory, change files whose names do not say Parquet, too."
+)
+
+
+def storage_option(command: _Command) -> _Command:
+    """Give a command `--storage-option`."""
+    option = click.option(
+        "--storage-option", "storage", multiple=True, metavar="KEY=VALUE", help="Passed on to fsspec. Repeatable."
+    )
+    return option(command)
+
+
+def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options for fsspec that were given as KEY=VALUE."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--storage-option takes KEY=VALUE, not {pair!r}")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options
+
+
+# ---- engines -----------------------------------------------------------------------------
+
+_LOCAL_ONLY = {
+    "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
+    "as_of": "--as-of takes a table's files from its log, which is done here and not on Spark",
+    "table": "--table commits to a table, which is done here and not on Spark",
+    "strict": "--strict stops at the first file; on Spark files have no order, so leave it out",
+}
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for where it runs, and as its `verb` the function that runs there."""
+
+    @functools.wraps(command)
+    def chosen(*, engine: str, master: str | None, **options: Any) -> Any:
+        if engine == "local":
+            if master is not None:
+                raise click.UsageError("--master is Spark's; say --engine spark with it")
+            return command(verb=getattr(parquet_bloom, command.__name__), **options)
+        for name, why_not in _LOCAL_ONLY.items():
+            if options.get(name):
+                raise click.UsageError(why_not)
+
+        def verb(*arguments: Any, **options: Any) -> Any:
+            from parquet_bloom.spark.console import call
+
+            options = {name: value for name, value in options.items() if name not in _LOCAL_ONLY}
+            return call(command.__name__, master, *arguments, **options)
+
+        return command(verb=verb, **options)
+
+    where = click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Do the work here, or in tasks on a Spark cluster.",
+    )
+    which = click.option("--master", metavar="URL", help="Spark's. [default: what spark-submit says, else local[*]]")
+    return where(which(chosen))
+
+
+def one_table(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """Return the one path, and leave those of `options` that a table takes."""
+    for name in ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name"):
+        if options.pop(name):
+            raise click.UsageError(f"--{name.replace('_', '-')} makes no sense with --table")
+    if len(paths) != 1:
+        raise click.UsageError("--table takes one PATH, the table's directory")
+    return paths[0]
+
+
+root_argument = click.argument("root", metavar="PATH")

@@ -1,0 +1,468 @@
+"""What commands print: sentences, tables, JSON, a progress bar."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import textwrap
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.results import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from parquet_bloom.results import Record
+    from parquet_bloom.verbs.add_files import Added
+    from parquet_bloom.verbs.drop import Dropped
+    from parquet_bloom.verbs.index import IndexState
+    from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
+    from parquet_bloom.verbs.lookup import Lookup
+    from parquet_bloom.verbs.paimon import Attached
+    from parquet_bloom.verbs.parallel import Progress
+    from parquet_bloom.verbs.probe import Probe
+    from parquet_bloom.verbs.verdicts import Pruning
+    from parquet_bloom.verbs.verify import Verification
+
+_Record = TypeVar("_Record", bound="Record")
+
+LISTED = 60
+"""Filters of one file up to which `inspect` gives each a line; of more it makes a line for each column."""
+
+BAR_AFTER = 1.0
+"""Seconds after which a terminal gets a progress bar."""
+
+
+# ---- outputs -----------------------------------------------------------------------------
+
+
+def print_json(rows: Any) -> None:
+    """Print records, one JSON object a line."""
+    for row in rows:
+        click.echo(json.dumps(row.to_dict()))
+
+
+def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
+    """Print a sentence; on a terminal its lines are broken between words."""
+    lines = " " * indent + text
+    if _is_terminal(sys.stderr if err else sys.stdout):
+        width = shutil.get_terminal_size().columns
+        hanging = " " * (indent + 2)
+        lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+    click.secho(lines, fg=None if os.environ.get("NO_COLOR") else color, err=err)
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and bool(stream.isatty())  # of a closed one Python makes None
+
+
+def _refuse(path: str, error: str) -> None:
+    say(f"{path}: {error}", color="red", err=True)
+
+
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        number = column in right  # only what is text may take several lines
+        table.add_column(column, justify="right" if number else "left", no_wrap=number, overflow="fold")
+    return table
+
+
+def _show(table: Any) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+
+    # What is not a terminal has no width: nothing is cut or wrapped there.
+    console = Console(width=None if _is_terminal(sys.stdout) else 10_000, highlight=False)
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def print_inspection(found: Inspection, each: bool) -> None:
+    """Print what `inspect` found."""
+    for file in found.files:
+        if file.error:
+            _refuse(file.path, file.error)
+            continue
+        writer = file.created_by.partition(" (build")[0]
+        say(
+            f"{file.path}: {size_text(file.size)}, {count_text(file.num_rows, 'row')}, "
+            f"{count_text(file.num_row_groups, 'row group')}, {count_text(len(file.filters), 'filter')}"
+            f"{f', by {writer}' if writer else ''}"
+        )
+        if each or len(file.filters) <= LISTED:
+            _print_filters(file)
+        else:
+            _print_columns(file)
+        _print_uses(file)
+    damaged = sum(file.is_damaged for file in found.files)
+    _print_total(len(found.files), [(len(found.rows), "filter")], damaged and f"{damaged:,} damaged")
+
+
+def _print_filters(file: FileInfo) -> None:
+    numbers = ("group", "bytes", "values", "ndv", "fill", "fpp", "worst", "folds to")
+    table = _table("group", "column", *numbers[1:], right=numbers)
+    for f in file.filters:
+        if f.num_bytes is not None:
+            is_ours = f.format == "Parquet"
+            is_full = f.ndv is None or f.ndv == float("inf")
+            table.add_row(
+                str(f.row_group) if is_ours else "file",
+                f.column if is_ours else f"{f.column} ({f.format})",
+                f"{f.num_bytes:,}",
+                f"{f.num_values:,}",
+                ("full" if is_ours else "") if is_full else f"~{f.ndv:,.0f}",
+                _percent(f.fill) if f.fill is not None else "",
+                _percent(f.fpp) if f.fpp is not None else "",
+                _percent(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
+                f"{f.folds_to:,}" if f.folds_to is not None else "",
+            )
+    if table.row_count:
+        _show(table)
+
+
+def _print_columns(file: FileInfo) -> None:
+    columns: dict[str, list[FilterInfo]] = {}
+    for f in file.filters:
+        if f.num_bytes is not None:
+            columns.setdefault(f.column if f.format == "Parquet" else f"{f.column} ({f.format})", []).append(f)
+    numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
+    table = _table("column", *numbers, right=numbers)
+    for column, filters in columns.items():
+        table.add_row(
+            column,
+            f"{len(filters):,}",
+            f"{sum(f.num_bytes or 0 for f in filters):,}",
+            f"{sum(f.num_values or 0 for f in filters):,}",
+            _percent(sum(f.fill or 0 for f in filters) / len(filters)),
+            _percent(sum(f.fpp or 0 for f in filters) / len(filters)),
+            _percent(max(f.worst_block_fpp or 0 for f in filters)),
+            f"{sum(f.folds_to or 0 for f in filters):,}",
+        )
+    _show(table)
+    say("Sums and means over the row groups; --all lists each filter.", 2)
+
+
+def _print_uses(file: FileInfo) -> None:
+    uses: dict[tuple[str, ...], list[str]] = {}
+    hazards: dict[str, list[str]] = {}
+    problems: dict[tuple[str, str], list[int | None]] = {}
+    for f in file.filters:
+        if f.num_bytes is not None and f.format == "Parquet":
+            uses.setdefault(f.used_by, []).append(f"{f.column} ({f.type})")
+        for hazard in f.hazards:
+            hazards.setdefault(hazard, []).append(f.column)
+        if f.problem:
+            problems.setdefault((f.column, f"not usable: {f.problem}"), []).append(f.row_group)
+        if f.untrusted:
+            problems.setdefault((f.column, f"never asked: {f.untrusted}"), []).append(f.row_group)
+    for engines, columns in uses.items():
+        say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
+    for hazard, columns in hazards.items():
+        say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
+    for (column, problem), groups in problems.items():
+        say(f"{'whole file' if groups == [None] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
+
+
+def print_probe(answer: Probe) -> None:
+    """Print what `probe` answered."""
+    from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH
+
+    files: dict[str, dict[tuple[str, str], list[int | None]]] = {}
+    for row in answer.rows:
+        files.setdefault(row.path, {}).setdefault((row.answer, row.reason), []).append(row.row_group)
+    for path, answers in files.items():
+        kept = sum(len(groups) for (said, _), groups in answers.items() if said == MIGHT_MATCH)
+        if any(groups == [None] for groups in answers.values()):
+            say(f"{path}: might match")
+        else:
+            say(f"{path}: {kept:,} of {count_text(sum(map(len, answers.values())), 'row group')} might match")
+        for (said, reason), groups in answers.items():
+            say(f"{said}, {_groups(groups)}: {reason}", 2, color="green" if said == CANNOT_MATCH else None)
+    kept = sum(any(said == MIGHT_MATCH for said, _ in answers) for answers in files.values())
+    _print_total(len(files), [], f"{kept:,} might match")
+
+
+def print_pruning(pruned: Pruning) -> None:
+    """Print what `prune` keeps."""
+    totals = pruned.totals
+    kept = [file for file in pruned.files if file.row_groups]
+    if kept:
+        table = _table("file", "read", "of", "rows", "bytes", "row groups", right=("read", "of", "rows", "bytes"))
+        for file in kept:
+            groups = [group for group in file.row_groups if group.is_kept]
+            table.add_row(
+                file.path,
+                str(len(groups)),
+                str(len(file.row_groups)),
+                f"{sum(group.num_rows for group in groups):,}",
+                size_text(sum(group.stop - group.start for group in groups)),
+                _groups(group.row_group for group in groups),
+            )
+        _show(table)
+    whole = size_text(totals.bytes_kept_whole)
+    size = f"{size_text(totals.bytes_kept)} of {size_text(totals.bytes)}"
+    say(
+        f"{totals.files_kept:,} of {count_text(totals.files, 'file')} and {totals.row_groups_kept:,} of "
+        f"{count_text(totals.row_groups, 'row group')} must be read: {size}"
+        + (f", and {count_text(totals.files_kept_whole, 'whole file')} of {whole}" if totals.files_kept_whole else "")
+        + f"; {totals.row_groups_by_statistics:,} ruled out by statistics, {totals.row_groups_by_filters:,} by filters"
+        + (f"; {count_text(totals.files_left_out, 'file')} left out by the table" if totals.files_left_out else "")
+    )
+
+
+def print_candidates(found: Lookup, as_json: bool) -> int:
+    """Print what `lookup` found as it comes; return how many candidates there were."""
+    from parquet_bloom.values.encoding import literal_text
+    from parquet_bloom.verbs.keys import python_values
+
+    num_candidates = 0
+    for batch in found:
+        num_candidates += batch.num_rows - batch.column("path").null_count
+        for key, row in zip(python_values(batch["key"]), batch.drop_columns(["key"]).to_pylist(), strict=True):
+            shown = literal_text(key)
+            if as_json:
+                line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
+                click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
+            elif row["path"] is None:
+                click.echo(f"{shown}\tnowhere")
+            else:
+                group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
+                click.echo(f"{shown}\t{row['path']}\t{group}")
+    return num_candidates
+
+
+def print_added(added: Added, told: str | None = None) -> None:
+    """Print what came of each file: how many filters, or what is `told` for them."""
+    for row in added.rows:
+        name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
+        filters, size = told or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
+        for column in row.skipped_columns:
+            _refuse(name, f"column {column.column} skipped: {column.reason}")
+        if row.error:
+            _refuse(name, f"refused: {row.error}")
+        elif row.status == "unchanged":
+            say(f"{name}: nothing to do{_skipped(row)}")
+        elif row.status == "planned":
+            say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
+        else:
+            worst = max((f.fpp for f in row.filters), default=0.0)
+            rate = f", false positives at most {_percent(worst)}" if row.filters else ""
+            say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
+        for note in row.notes:
+            say(note, 2, color="yellow")
+    num_filters = sum(len(row.filters) for row in added.rows)
+    _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
+
+
+def print_attached(attached: Attached, as_json: bool) -> None:
+    """Print what came of attaching Paimon's indexes."""
+    if as_json:
+        print_json(attached.rows)
+    else:
+        print_added(attached, "an index")
+        if attached.version is not None:
+            say(f"committed snapshot {attached.version}")
+    for note in attached.notes:
+        say(note, color="yellow", err=as_json)
+
+
+def show_index(state: IndexState, as_json: bool) -> None:
+    """Print the state of an index."""
+    if as_json:
+        click.echo(json.dumps(state.to_dict()))
+    elif not state.exists:
+        say(f"{state.root}: no index")
+    else:
+        say(f"{state.root}: {count_text(len(state.rows), 'column')}, {size_text(state.num_bytes)}")
+        numbers = ("files", "missing", "bytes", "fpp")
+        table = _table("column", *numbers, right=numbers)
+        for row in state.rows:
+            table.add_row(
+                row.column, f"{row.files:,}", f"{row.files_missing:,}", f"{row.num_bytes:,}", _percent(row.fpp)
+            )
+        _show(table)
+        for row in state.rows:
+            for problem in row.problems:
+                say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
+    for error in state.errors:
+        say(f"not indexed: {error}", color="red", err=True)
+
+
+_TOLD = {"has a filter": " already had one"}
+
+
+def _skipped(row: Any) -> str:
+    reasons: dict[str, int] = {}
+    for chunk in row.skipped:
+        reasons[chunk.reason] = reasons.get(chunk.reason, 0) + 1
+    said = "; ".join(
+        f"{count_text(n, 'column chunk')}{_TOLD.get(reason, f': {reason}')}" for reason, n in reasons.items()
+    )
+    return f" ({said})" if said else ""
+
+
+def print_dropped(dropped: Dropped) -> None:
+    """Print what came of `drop`."""
+    for row in dropped.rows:
+        name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
+        would = "would be " if row.status == "planned" else ""
+        if row.error:
+            _refuse(name, f"refused: {row.error}")
+        elif row.status == "unchanged":
+            say(f"{name}: nothing to do")
+        elif row.bytes_freed:
+            back = f"; {_older(row.filters_back)} back" if row.filters_back else ""
+            say(f"{name}: {would}restored, {size_text(row.bytes_freed)} freed{back}")
+        else:
+            back = f" and bring {_older(row.filters_back)} back" if row.filters_back else ""
+            freed = f"--restore would free {size_text(row.bytes_restorable)}{back}"
+            left = f"; {size_text(row.bytes_left)} stay in the file, {freed}"
+            say(f"{name}: {count_text(row.cleared, 'filter')} {would}cleared{left if row.cleared else ''}")
+        for note in row.notes:
+            say(note, 2, color="yellow")
+    _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
+
+
+def _older(filters: int) -> str:
+    return count_text(filters, "older filter")
+
+
+def _refused(result: Added | Dropped) -> str:
+    refused = sum(bool(row.error) for row in result.rows)
+    return f"{refused:,} refused" if refused else ""
+
+
+def print_verification(verified: Verification) -> None:
+    """Print what `verify` found."""
+    from parquet_bloom.verbs.verify import OK
+
+    for file in verified.files:
+        if file.error:
+            _refuse(file.path, file.error)
+            continue
+        good = [row for row in file.filters if row.verdict == OK]
+        if not file.filters:
+            say(f"{file.path}: no filters")
+        else:
+            values = sum(row.num_values for row in good)
+            say(
+                f"{file.path}: {count_text(len(good), 'filter')} ok ({count_text(values, 'value')} asked for and found)"
+            )
+        bad: dict[tuple[str, str, str | None], list[Any]] = {}
+        for row in file.filters:
+            if row.verdict != OK:
+                bad.setdefault((row.column, row.verdict, row.cause), []).append(row)
+        for (column, verdict, cause), rows in bad.items():
+            what = f"{_groups(row.row_group for row in rows)}, {column} ({rows[0].type}): {verdict}"
+            if missing := sum(row.num_missing for row in rows):
+                asked = count_text(sum(row.num_values for row in rows), "value")
+                what += f": {missing:,} of {asked} missing, such as {rows[0].example}"
+            say(f"{what}{f': {cause}' if cause else ''}", 2, color="red")
+    wrong, unchecked = len(verified.findings), sum(file.error is not None for file in verified.files)
+    remarks = [f"{wrong:,} not ok"] if wrong else []
+    remarks += [f"{count_text(unchecked, 'file')} not checked"] if unchecked else []
+    _print_total(len(verified.files), [(len(verified.rows), "filter")], ", ".join(remarks) or "all ok")
+
+
+def _print_total(num_files: int, counts: Iterable[tuple[int, str]], remark: str | int) -> None:
+    """Print a last line where the others are many enough to scroll away."""
+    if num_files > 1:
+        parts = [count_text(n, noun) for n, noun in ((num_files, "file"), *counts)]
+        say(", ".join([*parts, str(remark)] if remark else parts))
+
+
+def _groups(numbers: Iterable[int | None]) -> str:
+    """Return row groups as people write them: `row groups 0-3, 7`."""
+    known = {number for number in numbers if number is not None}
+    runs: list[list[int]] = []
+    for number in sorted(known):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    if not runs:
+        return "all row groups"
+    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return f"row group{'' if len(runs) == 1 and runs[0][0] == runs[0][1] else 's'} {said}"
+
+
+def size_text(n: int) -> str:
+    """Return a size with its unit."""
+    value, units = float(n), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{n:,} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def count_text(n: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _percent(rate: float | None) -> str:
+    return "" if rate is None else f"{100 * rate:.2f}%" if rate >= 0.0001 or rate == 0 else f"{100 * rate:.1e}%"
+
+
+def sentence(error: BaseException) -> str:
+    """Return an error in one line: those that are raised on purpose say what is wrong, others are named as well."""
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{_tail(error)}; give the program more, or ask for less at once"
+    if isinstance(error, RecursionError):
+        return "what was given is nested too deeply to be read"
+    try:
+        if isinstance(error, OSError) and error.strerror:
+            return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        said = str(error)
+    except Exception:  # some errors of other libraries cannot be shown
+        said = ""
+    if isinstance(error, ParquetBloomError | ValueError | OSError | ImportError) and said:
+        return said
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "")
+    name = type(error).__name__
+    return f"{name}{f': {line}' if line else ''} (PARQUET_BLOOM_DEBUG=1 shows where it comes from)"
+
+
+def _tail(error: BaseException) -> str:
+    said = str(error)
+    return f": {said}" if said else ""
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """Show a bar on a terminal once the work has taken a while."""
+    if not _is_terminal(sys.stderr):
+        yield None
+        return
+    state = [0, 0]
+    finished = threading.Event()
+
+    def update(done: int, total: int) -> None:
+        state[:] = done, total
+
+    def show() -> None:
+        if finished.wait(BAR_AFTER):
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        with Bar(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=None)
+            while not finished.wait(0.1):
+                bar.update(task, completed=state[0], total=state[1] or None)
+
+    watcher = threading.Thread(target=show, daemon=True)
+    watcher.start()
+    try:
+        yield update
+    finally:
+        finished.set()
+        watcher.join()

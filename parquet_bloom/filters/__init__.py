@@ -1,0 +1,1 @@
+"""Everything that can be asked whether a value is there: Parquet's filters, Hudi's, Paimon's and our index."""

@@ -1,0 +1,112 @@
+"""What other engines make of a filter: which use it, which would fail on it.
+
+Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with filters that are
+right and filters that lie; the other engines' rules are from their sources. (As a table: docs/pages/engines.md.)
+"""
+
+from __future__ import annotations
+
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
+
+DUCKDB, DATAFUSION, CLICKHOUSE, SPARK = "DuckDB", "DataFusion", "ClickHouse", "Spark"
+_ALL = frozenset({DUCKDB, DATAFUSION, CLICKHOUSE, SPARK})
+_NONE: frozenset[str] = frozenset()
+
+# Which engines prune by a filter on this kind of column, for `=` and `IN`.
+_USERS: dict[str, frozenset[str]] = {
+    "BOOLEAN": _NONE,
+    "INT96": _NONE,
+    "INTERVAL": _NONE,
+    "FLOAT16": frozenset({DUCKDB}),
+    "INT8": _ALL - {DATAFUSION},
+    "INT16": _ALL - {DATAFUSION},
+    "INT32": _ALL,
+    "INT64": _ALL,
+    "UINT8": frozenset({DUCKDB, CLICKHOUSE}),
+    "UINT16": frozenset({DUCKDB, CLICKHOUSE}),
+    "UINT32": _ALL - {SPARK},
+    "UINT64": _ALL - {SPARK},
+    "FLOAT": _ALL - {CLICKHOUSE},
+    "DOUBLE": _ALL - {CLICKHOUSE},
+    "BYTE_ARRAY": _ALL,
+    "STRING": _ALL,
+    "ENUM": frozenset({DUCKDB, DATAFUSION}),
+    "JSON": frozenset({DUCKDB, DATAFUSION}),
+    "BSON": frozenset({DATAFUSION, CLICKHOUSE}),
+    "FIXED_LEN_BYTE_ARRAY": _ALL - {SPARK},
+    "UUID": frozenset({DUCKDB, DATAFUSION}),  # DataFusion: unless the file's own Arrow schema says arrow.uuid
+    "DECIMAL INT32": _ALL - {CLICKHOUSE},
+    "DECIMAL INT64": _ALL - {CLICKHOUSE},
+    "DECIMAL FIXED_LEN_BYTE_ARRAY": frozenset({DATAFUSION, SPARK}),
+    "DECIMAL BYTE_ARRAY": _NONE,
+    "DECIMAL over 38 digits": frozenset({DUCKDB}),
+    "DATE": frozenset({DUCKDB, SPARK}),
+    "TIME MILLIS": frozenset({DUCKDB}),
+    "TIME MICROS": frozenset({DUCKDB, SPARK}),
+    "TIME NANOS": frozenset({DUCKDB}),
+    "TIME UTC": _NONE,
+    "TIMESTAMP local": frozenset({DUCKDB}),
+    "TIMESTAMP UTC": frozenset({DUCKDB, SPARK}),
+    "TIMESTAMP UTC NANOS": frozenset({DUCKDB}),
+}
+
+
+def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
+    """Return the engines that prune by a sound filter of `num_bytes` on this column, sorted."""
+    engines = _USERS.get(_kind(leaf), _NONE)
+    if len(leaf.path) > 1:
+        engines = engines - {DATAFUSION}
+    if leaf.is_repeated:  # DuckDB: for l[1] = 5 and m['a'] IN (5, 6), not for list_contains(l, 5)
+        engines = _NONE if _is_map_key(leaf) else engines & {DUCKDB}
+    return tuple(sorted(engines))
+
+
+def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str, ...]:
+    """Return one sentence for each engine that would fail, or answer wrongly, because of a sound filter."""
+    found = []
+    if num_bytes & (num_bytes - 1):
+        found.append("Arrow C++ and older ClickHouse reject a bitset whose size is no power of two")
+        found.append("Impala misreads a bitset whose size is no power of two")
+    elif num_bytes < 64:
+        found.append("Impala needs a bitset of at least 64 bytes")
+    if num_bytes > 128 * 1024 * 1024:
+        found.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
+    if not has_length:
+        found.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
+    kind = _kind(leaf)
+    if kind == "FLOAT16":
+        found.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
+    if kind == "DECIMAL over 38 digits":
+        found.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
+    return tuple(found)
+
+
+def _is_map_key(leaf: LeafColumn) -> bool:
+    """Return whether a leaf is the key of a map, or in one, by the names that writers give to a map's nodes."""
+    steps = zip(leaf.path, leaf.nodes, leaf.path[1:], strict=False)
+    return any(
+        repetition == Repetition.REPEATED and name in ("key_value", "map", "entries") and below == "key"
+        for name, repetition, below in steps
+    )
+
+
+def _kind(leaf: LeafColumn) -> str:
+    physical, logical = leaf.physical_type.name, leaf.logical_type
+    if logical is None or leaf.physical_type is PhysicalType.INT96:
+        return physical
+    match logical.name:
+        case "INTEGER":
+            return str(logical)
+        case "DECIMAL" if logical.precision > 38:
+            return "DECIMAL over 38 digits"
+        case "DECIMAL":
+            return f"DECIMAL {physical}"
+        case "TIME" if logical.is_adjusted_to_utc:
+            return "TIME UTC"
+        case "TIME":
+            return f"TIME {logical.unit}"
+        case "TIMESTAMP" if not logical.is_adjusted_to_utc:
+            return "TIMESTAMP local"
+        case "TIMESTAMP":
+            return "TIMESTAMP UTC NANOS" if logical.unit == "NANOS" else "TIMESTAMP UTC"
+    return logical.name

@@ -1,0 +1,250 @@
+"""Builds the index's filters from data files, and writes them as segments."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import threading
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters.build import fill
+from parquet_bloom.filters.index import (
+    Blocks,
+    Entry,
+    Extent,
+    IndexedColumn,
+    Segment,
+    Slot,
+    blocks_file,
+    entries_bytes,
+    schema_json,
+    state_of,
+)
+from parquet_bloom.filters.parquet import read_filters, usable
+from parquet_bloom.format.footer import Footer, Plan, pages_extent, read_footer
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import Source
+from parquet_bloom.tables import Snapshot
+from parquet_bloom.values.encoding import most_hashes, unbuildable
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+"""Bitsets that are held before they are written as a segment; a key takes a read of each segment."""
+
+
+def unsupported(leaf: LeafColumn) -> str | None:
+    """Return why a column's type cannot be indexed, or None."""
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    by_type = {
+        PhysicalType.INT32: (None, "INTEGER", "DATE"),
+        PhysicalType.INT64: (None, "INTEGER", "TIMESTAMP"),
+        PhysicalType.FLOAT: (None,),
+        PhysicalType.DOUBLE: (None,),
+        PhysicalType.INT96: (None,),
+        PhysicalType.BYTE_ARRAY: ("STRING",),
+    }
+    if logical not in by_type.get(leaf.physical_type, ()) or leaf.is_repeated:
+        return f"the index takes no column of the type {leaf.type_name}, such as {leaf.name}"
+    return unbuildable(leaf)
+
+
+# ---- building ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A row to be, and the bitsets of its filters."""
+
+    entry: Entry
+    bitsets: tuple[bytes, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of its bitsets."""
+        return sum(map(len, self.bitsets))
+
+
+def build(
+    source: Source, columns: Sequence[IndexedColumn], stop: threading.Event, snapshot: Snapshot | None = None
+) -> list[Built] | Exception:
+    """Return the rows of a data file, or why it cannot be read.
+
+    A column that it lacks, or that cannot be read, is a row without a filter.
+    """
+    ((_, outcome),) = drive([(source, _survey(source, columns, snapshot))])
+    if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
+        return outcome
+    if isinstance(outcome, Exception) or not source.is_settled:
+        return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
+    footer, leaves, stored = outcome
+    rows = []
+    for column in columns:
+        leaf = leaves[column.column]
+        entry = Entry(
+            source.relative,
+            state_of(source),
+            source.size,
+            hashlib.sha256(footer.raw).hexdigest(),
+            footer.metadata.num_rows,
+            tuple(_extent(group) for group in footer.metadata.row_groups),
+            schema_json(footer.leaves, footer.field_ids),
+            column.column,
+            None if leaf is None else leaf.index,
+        )
+        try:
+            if leaf is None:
+                raise ColumnNotFoundError(column.column, [leaf.name for leaf in footer.leaves], where="the file")
+            blooms = _blooms(source, footer, leaf, column, stored.get(column.column), stop)
+            rows.append(_with_filters(entry, column, blooms))
+        except (ParquetBloomError, NotImplementedError) as error:
+            if isinstance(error, ConcurrentChangeError):
+                return []
+            rows.append(Built(replace(entry, problem=describe_error(error))))
+        except OSError as error:
+            return error  # which may pass
+    return rows  # of the file as it was listed, which it will never be again if it was changed meanwhile
+
+
+_Survey = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
+"""A footer, and by columns' names: their leaves in the file, and the filters that the file has."""
+
+
+def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_Survey]:
+    footer = yield from read_footer(source.size, guess=source.footer_guess)
+    leaves: dict[str, LeafColumn | None] = {}
+    stored: dict[str, list[SplitBlockBloomFilter] | None] = {}
+    for column in columns:
+        path = parse_path(column.column)
+        path = path if snapshot is None else snapshot.locate(footer, path)
+        leaf = leaves[column.column] = next((leaf for leaf in footer.leaves if leaf.path == path), None)
+        if leaf is not None and usable(footer, leaf) is None:
+            filters = yield from read_filters(footer, (leaf,))
+            blooms = {f.row_group: f.bloom for f in filters if f.problem is None and f.bloom is not None}
+            needed = [n for n, group in enumerate(footer.metadata.row_groups) if group.num_rows]
+            stored[column.column] = [blooms[n] for n in needed] if set(needed) <= set(blooms) else None
+    return footer, leaves, stored
+
+
+def _blooms(
+    source: Source,
+    footer: Footer,
+    leaf: LeafColumn,
+    column: IndexedColumn,
+    stored: list[SplitBlockBloomFilter] | None,
+    stop: threading.Event,
+) -> list[SplitBlockBloomFilter]:
+    if problem := usable(footer, leaf) or unsupported(leaf):
+        raise UnsupportedError(problem)
+    taken = _taken_over(stored, column) if stored is not None else None
+    if taken is not None:
+        return taken
+    chunks = ColumnChunks(source, footer)
+    bound = sum(chunks.value_bound(number, leaf) for number in range(footer.num_row_groups))
+    bloom = SplitBlockBloomFilter.sized_for(most_hashes(leaf, min(bound, column.ndv)), column.fpp)
+    for number in range(footer.num_row_groups):
+        fill(bloom, chunks, number, leaf, stop.is_set)
+    return [bloom.folded_to(column.fpp)]
+
+
+def _taken_over(stored: list[SplitBlockBloomFilter], column: IndexedColumn) -> list[SplitBlockBloomFilter] | None:
+    """Return the filters of a file's row groups as few and as small as the options allow; None if they are too coarse.
+
+    One for all is the best: they hold the same values then.
+    """
+    candidates = [stored]
+    if stored:
+        rate = 1 - (1 - column.fpp) ** (1 / len(stored))
+        candidates.insert(0, [bloom.folded_to(rate) for bloom in stored])
+        with contextlib.suppress(ValueError):  # of sizes that do not go together
+            candidates.insert(0, [functools.reduce(SplitBlockBloomFilter.merge, stored).folded_to(column.fpp)])
+    most = optimal_num_bytes(column.ndv, column.fpp)
+    for blooms in candidates:
+        if _rate(blooms) <= column.fpp and sum(bloom.num_bytes for bloom in blooms) <= most:
+            return blooms
+    return None
+
+
+def _rate(blooms: Sequence[SplitBlockBloomFilter]) -> float:
+    """Return the rate at which any of several filters has a value that is in none."""
+    none = 1.0
+    for bloom in blooms:
+        none *= 1 - bloom.fpp
+    return 1 - none
+
+
+def _with_filters(entry: Entry, column: IndexedColumn, blooms: list[SplitBlockBloomFilter]) -> Built:
+    rate = _rate(blooms)
+    entry = replace(
+        entry,
+        ndv=sum(bloom.estimated_ndv for bloom in blooms),
+        fpp=rate,
+        header=write_header(blooms[0].num_bytes) if blooms else None,
+    )
+    if rate > column.max_expected_fpp:
+        return Built(replace(entry, problem=f"the filter's rate {rate:.2g} would be above {column.max_expected_fpp:g}"))
+    return Built(entry, tuple(bytes(bloom.bitset) for bloom in blooms))
+
+
+def _extent(group: Any) -> Extent:
+    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
+    start, stop = min((s for s, _ in extents), default=0), max((s for _, s in extents), default=0)
+    return Extent(group.num_rows, start, stop)
+
+
+# ---- segments and versions ---------------------------------------------------------------
+
+
+def in_segments(folder: Folder, built: Iterable[Built]) -> Iterator[Segment]:
+    """Write rows and bitsets as segments; yield what a version says of each."""
+    held: list[Built] = []
+    num_bytes = 0
+    for row in built:
+        held.append(row)
+        num_bytes += row.num_bytes
+        if num_bytes >= SEGMENT_BYTES:
+            yield _segment(folder, held)
+            held, num_bytes = [], 0
+    if held:
+        yield _segment(folder, held)
+
+
+def _segment(folder: Folder, rows: list[Built]) -> Segment:
+    by_size: dict[tuple[str, int], list[bytes]] = {}
+    places: list[list[tuple[tuple[str, int], int]]] = []
+    for row in rows:
+        places.append([])
+        for bitset in row.bitsets:
+            key = row.entry.column, len(bitset)
+            slots = by_size.setdefault(key, [])
+            places[-1].append((key, len(slots)))
+            slots.append(bitset)
+    written: list[Blocks] = []
+    for (column, _), bitsets in by_size.items():
+        data, blocks = blocks_file(f"blocks-{uuid.uuid4().hex}.parquet", column, bitsets)
+        folder.create(blocks.name, data)
+        written.append(blocks)
+    numbers = {key: number for number, key in enumerate(by_size)}
+    entries = [
+        replace(row.entry, slots=tuple(Slot(numbers[key], slot) for key, slot in of_row))
+        for row, of_row in zip(rows, places, strict=True)
+    ]
+    entries.sort(key=lambda entry: (entry.column, entry.path))
+    data = entries_bytes(entries)
+    name = f"entries-{uuid.uuid4().hex}.parquet"
+    folder.create(name, data)
+    return Segment(name, len(data), zlib.crc32(data), len(entries), tuple(written))

@@ -1,1 +1,0 @@
-"""Filters that are kept outside the column chunks that they speak of."""

@@ -1,0 +1,1 @@
+"""SQL, `col()` or a list of filters becomes a predicate, is bound to a schema, and evaluated."""

@@ -1,0 +1,318 @@
+"""A predicate is bound to a schema once: columns found, literals encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    LiteralError,
+    ParquetBloomError,
+)
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType, format_path, parse_path
+from parquet_bloom.predicates.evaluation import (
+    CANNOT,
+    FILTER,
+    MIGHT,
+    PARTITION,
+    TYPE,
+    Bound,
+    ColumnTest,
+    Combined,
+    Fixed,
+    Literals,
+    NullTest,
+    Reading,
+    Verdict,
+)
+from parquet_bloom.predicates.partitions import might_hold, might_hold_null
+from parquet_bloom.predicates.tree import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Opaque,
+    Or,
+    Predicate,
+    Text,
+    together,
+)
+from parquet_bloom.predicates.typing import readings
+from parquet_bloom.storage.listing import Source
+from parquet_bloom.storage.partitions import Partitions
+from parquet_bloom.tables.snapshots import Columns, Unproved
+from parquet_bloom.values.encoding import encode_literal
+from parquet_bloom.values.ordering import literal_interval
+from parquet_bloom.values.statistics import BoundsReader
+
+# ---- binding -----------------------------------------------------------------------------
+
+
+class View(Protocol):
+    """How the one who is going to read the files sees them, where that is known."""
+
+    @property
+    def knows_types(self) -> bool:
+        """Whether each column is read as one type, which is known: then no files dispute it."""
+
+    def partitions(self, source: Source) -> Partitions | None:
+        """Return which of a file's folders are columns, None if that is not known."""
+
+    def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
+        """Return a file's leaf columns under the reader's names; those that it does not see are hidden."""
+
+    def why_other(self, leaf: LeafColumn) -> str | None:
+        """Return why the values that are read of such a leaf may not be those in the file, or None."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What files made of a condition, by the numbers of its tests, which are the same in every file."""
+
+    bound: set[int] = field(default_factory=set)
+    kinds: dict[int, set[str]] = field(default_factory=dict)
+    errors: dict[int, ParquetBloomError] = field(default_factory=dict)
+
+    @property
+    def disputed(self) -> frozenset[int]:
+        """The tests of columns about whose type files disagree, so that what was judged about them must not count.
+
+        An engine compares such a column in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even
+        read one file in another's type, and round.
+        """
+        return frozenset(number for number, kinds in self.kinds.items() if len(kinds) > 1)
+
+    def note_kind(self, number: int, leaf: LeafColumn) -> None:
+        """Note how a file holds the column of a test."""
+        self.kinds.setdefault(number, set()).add(_kind(leaf))
+
+    def merge(self, other: Findings) -> None:
+        """Take in what other files made of the same condition."""
+        self.bound |= other.bound
+        for number, kinds in other.kinds.items():
+            self.kinds.setdefault(number, set()).update(kinds)
+        self.errors = other.errors | self.errors
+
+    def merge_recorded(self, other: Findings, columns: Sequence[str], *, case_sensitive: bool) -> None:
+        """Take in what a table's own `columns` made of the condition, of which not all are judged by their types."""
+        self.bound |= other.bound
+        names = set(columns) if case_sensitive else {name.casefold() for name in columns}
+        for number, error in other.errors.items():
+            if isinstance(error, ColumnNotFoundError):
+                (name, *_) = parse_path(error.name)
+                if (name if case_sensitive else name.casefold()) in names:
+                    self.bound.add(number)
+                    continue
+            self.errors.setdefault(number, error)
+
+    def raise_unless_bound(self) -> None:
+        """Raise the first error of a part of the condition that no file at all could make sense of."""
+        for number, error in sorted(self.errors.items()):
+            if number not in self.bound:
+                raise error
+
+
+class Binder:
+    """Binds a condition to one file after the other, and remembers in `findings` what files made of it."""
+
+    def __init__(
+        self,
+        predicate: Predicate,
+        timezone: str | None,
+        *,
+        case_sensitive: bool,
+        disputed: frozenset[int],
+        view: View | None = None,
+    ) -> None:
+        self._predicate, self._timezone, self._case_sensitive = predicate, timezone, case_sensitive
+        self._disputed, self._view = disputed, view
+        self.findings = Findings()
+        self._unproved: dict[str, str] = {}
+        self._of_file: dict[Any, tuple[Any, Bound]] = {}
+        self._of_leaf: dict[tuple[int, LeafColumn], Bound] = {}
+
+    def bind(self, leaves: tuple[LeafColumn, ...], partitions: Partitions, unproved: Unproved = frozenset()) -> Bound:
+        """Return the condition with a file's columns; see `tables.Snapshot.unproved`."""
+        key = id(leaves), partitions, unproved  # the same schema has the same leaves, see `parse_footer`
+        if key not in self._of_file:
+            if len(self._of_file) > _MEMO_SIZE:
+                self._of_file.clear()
+                self._of_leaf.clear()
+            self._unproved = {self._cased(column): reason for column, reason in unproved}
+            bound = self._bind(self._predicate, leaves, partitions, count())
+            self._of_file[key] = leaves, bound  # holding the leaves keeps their id from being another's
+        return self._of_file[key][1]
+
+    def _bind(
+        self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions, numbers: Iterator[int]
+    ) -> Bound:
+        match node:
+            case And(parts):
+                return Combined(tuple(self._bind(part, columns, partitions, numbers) for part in parts), min)
+            case Or(parts):
+                return Combined(tuple(self._bind(part, columns, partitions, numbers) for part in parts), max)
+            case Constant(True):
+                return Fixed(Verdict(MIGHT, "the condition is TRUE"))
+            case Constant(False):
+                return Fixed(Verdict(CANNOT, "the condition is FALSE", TYPE))
+            case Comparison() | In() | IsNull():
+                return self._bind_test(next(numbers), node, columns, partitions)
+        return Fixed(Verdict(MIGHT, f"not used to prune: {node}"))
+
+    def _cased(self, name: str) -> str:
+        return name if self._case_sensitive else name.casefold()
+
+    def _bind_test(self, number: int, node: _Test, columns: tuple[LeafColumn, ...], partitions: Partitions) -> Bound:
+        found = [leaf for leaf in columns if self._is_same(leaf.path, node.column)]
+        if reason := self._unproved.get(self._cased(node.column[0])):
+            self.findings.bound.add(number)
+            return Fixed(Verdict(MIGHT, reason))
+        if constants := partitions.named(node.column, case_sensitive=self._case_sensitive):
+            if found:
+                self._accept(number, node, "partition")
+                if not partitions.are_sure:
+                    self._accept(number, node, "column")  # which one an engine takes may depend on other files' folders
+                return Fixed(Verdict(MIGHT, f"{format_path(node.column)} is both a column and a partition"))
+            return self._bind_partition(number, node, constants, is_sure=True)
+        constants, are_above = partitions.perhaps_named(node.column, case_sensitive=self._case_sensitive)
+        if constants and not found and not are_above:
+            return self._bind_partition(number, node, constants, is_sure=False)
+        if len(found) != 1:
+            return Fixed(self._unbound(number, node.column, columns, found, constants))
+        if number in self._disputed:
+            return self._of_different_types(node)
+        if self._view and (reason := self._view.why_other(found[0])):
+            self.findings.bound.add(number)
+            return Fixed(Verdict(MIGHT, reason))
+        of_leaf = self._bind_leaf(number, node, found[0])
+        # An engine that takes the folders for partitions does not look at the file's own column.
+        return Combined((of_leaf, Fixed(_judge_partition(node, constants))), max) if constants else of_leaf
+
+    def _bind_partition(self, number: int, node: _Test, constants: Sequence[str], *, is_sure: bool) -> Bound:
+        self._accept(number, node, "partition")
+        if number in self._disputed:
+            return self._of_different_types(node)
+        if not is_sure and might_hold_null(node):
+            return Fixed(Verdict(MIGHT, f"partition {format_path(node.column)} is NULL to some engines"))
+        return Fixed(_judge_partition(node, constants))
+
+    def _of_different_types(self, node: _Test) -> Bound:
+        return Fixed(Verdict(MIGHT, why_disputed(format_path(node.column))))
+
+    def _bind_leaf(self, number: int, node: _Test, leaf: LeafColumn) -> Bound:
+        if (number, leaf) not in self._of_leaf:
+            try:
+                self._of_leaf[number, leaf] = self._column_test(number, leaf, node)
+            except LiteralError as error:
+                self.findings.errors.setdefault(number, error)
+                return Fixed(Verdict(MIGHT, str(error)))
+        is_settled = self._view is not None and self._view.knows_types
+        self._accept(number, node, "as it is read" if is_settled else _kind(leaf))
+        return self._of_leaf[number, leaf]
+
+    def _accept(self, number: int, node: _Test, kind: str) -> None:
+        self.findings.bound.add(number)
+        # Whatever its type, a column's nulls are the same; but folders that not all files have may be no partitions.
+        kind = "column" if isinstance(node, IsNull) and kind != "partition" else kind
+        self.findings.kinds.setdefault(number, set()).add(kind)
+
+    def _is_same(self, path: ColumnPath, asked: ColumnPath) -> bool:
+        if self._case_sensitive:
+            return path == asked
+        return [part.casefold() for part in path] == [part.casefold() for part in asked]
+
+    def _unbound(
+        self,
+        number: int,
+        path: ColumnPath,
+        columns: tuple[LeafColumn, ...],
+        found: list[LeafColumn],
+        above: Sequence[str],
+    ) -> Verdict:
+        name = format_path(path)
+        if found:
+            self.findings.bound.add(number)
+            return Verdict(MIGHT, f"{name} names {len(found)} columns")
+        if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
+            self.findings.bound.add(number)
+            return Verdict(MIGHT, f"{name} is a group of columns")
+        names = [leaf.name for leaf in columns]
+        folder = f"{name}={above[0]} is above what was named, so it is no partition" if above else None
+        advice = folder and f"{folder}; name the folder that it lies in"
+        self.findings.errors.setdefault(number, ColumnNotFoundError(name, names, advice=advice))
+        return Verdict(MIGHT, f"the file has no column {name}")
+
+    def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> Bound:
+        reader = BoundsReader(leaf)
+        match node:
+            case IsNull(_, is_negated) | Comparison("<=>", _, None, is_negated):
+                return NullTest(leaf, is_negated, reader)
+            case In(_, values, is_negated):
+                op, keeps_nulls = "<>" if is_negated else "=", False
+                if is_negated and any(isinstance(value, Text) for value in values):
+                    return Fixed(Verdict(MIGHT, "NOT IN compares with text as text in some engines only"))
+            case Comparison("<=>", _, Text(), _) if _kind(leaf) != "bytes":
+                return Fixed(Verdict(MIGHT, "a text that does not fit the type is NULL to Spark, and equals NULL"))
+            case Comparison(op, _, value, is_negated):
+                op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
+        if any(value is None for value in values):
+            return Fixed(Verdict(MIGHT, "NULL is among the values"))
+        if not values:
+            return Fixed(Verdict(MIGHT, "any value is not among none") if is_negated else _NONE_LISTED)
+        literals = Literals([self._readings(leaf, value) for value in together(values)])
+        if_found = Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present")
+        if_absent = Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER)
+        return ColumnTest(number, leaf, op, is_negated, keeps_nulls, literals, reader, if_found, if_absent)
+
+    def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
+        found = readings(leaf, value)
+        if isinstance(found, Opaque):
+            return [Reading((), found.text, found.text)]
+        return [self._reading(leaf, literal) for literal in found]
+
+    def _reading(self, leaf: LeafColumn, literal: Any) -> Reading:
+        encodings = encode_literal(leaf, literal, timezone=self._timezone)
+        interval = literal_interval(leaf, literal, timezone=self._timezone)
+        return Reading(encodings.hashes(), interval, encodings.reason, None if encodings.reason else literal)
+
+
+def why_disputed(name: str) -> str:
+    """Return why nothing is proved of a column that files hold as different types."""
+    return f"files hold {name} as different types"
+
+
+_Test = Comparison | In | IsNull
+_NONE_LISTED = Verdict(CANNOT, "the list of values is empty", TYPE)
+_MEMO_SIZE = 256
+
+
+def _kind(leaf: LeafColumn) -> str:
+    """Return what two columns share that an engine converts into each other without loss, or not at all."""
+    logical, name = leaf.logical_type, leaf.logical_type.name if leaf.logical_type else None
+    match leaf.physical_type:
+        case _ if leaf.text_rule:
+            return leaf.text_rule  # of files that note it and others, Spark takes the schema of one for all
+        case _ if logical and name in ("DECIMAL", "TIME", "TIMESTAMP"):
+            return f"{name} {logical.scale} {logical.unit} {logical.is_adjusted_to_utc}"
+        case _ if name in ("DATE", "FLOAT16", "UUID"):
+            return str(name)
+        case PhysicalType.INT32 | PhysicalType.INT64:
+            is_narrow = name == "INTEGER" and logical and (not logical.is_signed or logical.bit_width < _WHOLE_BITS)
+            return str(logical) if is_narrow else "integer"  # Spark cuts wider ones to a narrow one's type
+        case PhysicalType.BYTE_ARRAY:
+            return "bytes"
+    return leaf.physical_type.name
+
+
+_WHOLE_BITS = 32
+
+
+def _judge_partition(node: _Test, constants: Sequence[str]) -> Verdict:
+    name = format_path(node.column)
+    if any(might_hold(node, constant) for constant in constants):
+        return Verdict(MIGHT, f"partition {name} may match")
+    return Verdict(CANNOT, f"partition {name} is {constants[0]}", PARTITION)

@@ -1,0 +1,477 @@
+"""One evaluator weighs types, partitions, statistics and filters together. A part of a condition is judged
+
+    CANNOT_MATCH    it is proved that no row of the row group matches
+    ASK             neither; a filter might prove it
+    MIGHT_MATCH     no proof is to be had
+
+An AND takes the least of its parts, an OR the greatest. Statistics are judged first, so a filter is asked for only
+where they leave a row group open, and only where its answer would decide.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter, itemgetter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from parquet_bloom.errors import (
+    CorruptFileError,
+    describe_error,
+)
+from parquet_bloom.filters.index import IndexedSchema
+from parquet_bloom.filters.parquet import NO_FILTER, usable
+from parquet_bloom.filters.protocol import FileFilter
+from parquet_bloom.format.footer import FilterLocation, Footer
+from parquet_bloom.format.probing import Answer, Question
+from parquet_bloom.format.schema import ColumnPath, LeafColumn
+from parquet_bloom.predicates.tree import (
+    And,
+    Comparison,
+    In,
+    Not,
+    Or,
+    Predicate,
+)
+from parquet_bloom.predicates.typing import is_float
+from parquet_bloom.values.ordering import Interval
+from parquet_bloom.values.statistics import Bounds, BoundsReader
+
+
+class Rank(enum.IntEnum):
+    """The answers, in the order in which AND and OR weigh them."""
+
+    CANNOT_MATCH = 0
+    ASK = 1
+    MIGHT_MATCH = 2
+
+
+class Verdict(NamedTuple):
+    """An answer, what decided it, and in words why."""
+
+    rank: Rank
+    reason: str
+    by: str = ""
+
+
+CANNOT, ASK, MIGHT = Rank.CANNOT_MATCH, Rank.ASK, Rank.MIGHT_MATCH
+STATISTICS, FILTER, PARTITION, TYPE = "statistics", "filter", "partition", "type"
+
+
+# ---- a condition, bound to one schema ----------------------------------------------------
+
+
+class JudgedFile:
+    """What the tests of a bound condition are given: a file's row groups, and the answers of filters so far.
+
+    Both `open` and `answers` are by test and row group; `open` has the filter, and the hashes of the literals that
+    nothing else can rule out. `absent` has the verdict on tests whose literals another format's filter lacks.
+    """
+
+    __slots__ = ("absent", "answers", "footer", "open")
+
+    def __init__(self, footer: Footer) -> None:
+        self.footer = footer
+        self.open: dict[tuple[int, int], Question] = {}
+        self.answers: dict[tuple[int, int], Answer] = {}
+        self.absent: dict[int, Verdict] = {}
+
+    def facts(self, reader: BoundsReader) -> Sequence[Facts]:
+        """Return what is known of a leaf's column chunks, by row group."""
+        found: list[Facts] | None = self.footer.memo.get(reader.key)
+        return found if found is not None else _facts(self.footer, reader)
+
+
+class Bound:
+    """A condition whose columns and literals have become those of one file."""
+
+    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        """Return the verdict on a row group, as far as it is known."""
+        raise AssertionError
+
+    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+        """Return the verdicts on all row groups of a file."""
+        return [self.judge(file, row_group) for row_group in range(count)]
+
+    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+        """Yield the tests whose filters would decide, of row groups on which the verdict is ASK."""
+        yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed(Bound):
+    """A verdict that holds for the whole file."""
+
+    verdict: Verdict
+
+    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        """Return the verdict on one row group."""
+        return self.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Combined(Bound):
+    """AND takes its least part, OR its greatest."""
+
+    parts: tuple[Bound, ...]
+    choose: Callable[..., Verdict]
+
+    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        """Return the verdict on one row group."""
+        return self.choose((part.judge(file, row_group) for part in self.parts), key=_BY_RANK)
+
+    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+        """Return the verdicts on the first `count` row groups."""
+        of_parts = zip(*(part.judge_all(file, count) for part in self.parts), strict=True)
+        return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
+
+    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+        """Yield the tests whose filters would decide."""
+        for row_group in row_groups:
+            for part in self.parts:
+                if part.judge(file, row_group).rank is ASK:
+                    yield from part.asking(file, (row_group,))
+
+
+_BY_RANK = attrgetter("rank")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read one literal: the hashes that it may be stored under, and its place, or why it has none.
+
+    A `reason` says why nothing follows from a filter that lacks the hashes.
+    """
+
+    hashes: tuple[int, ...]
+    interval: Interval | str
+    reason: str | None
+    literal: Any = None  # where there is one, and a filter that lacks it proves something
+
+    @property
+    def is_point(self) -> bool:
+        """Whether one key of the column is all that it can equal."""
+        return self.reason is None and not isinstance(self.interval, str) and self.interval[0] == self.interval[1]
+
+
+class Literals:
+    """The literals of a test, sorted, so that of very many those within a row group's bounds are found at once."""
+
+    def __init__(self, values: Sequence[Sequence[Reading]]) -> None:
+        self.hulls = tuple(_hull([reading.interval for reading in readings]) for readings in values)
+        self.readings = [reading.literal for reading in chain.from_iterable(values)]
+        points = []
+        self._spans = []
+        for reading in chain.from_iterable(values):
+            if reading.is_point:
+                points += [(reading.interval[0], hash_) for hash_ in reading.hashes]
+            else:
+                self._spans.append(reading)
+        points.sort(key=itemgetter(0))
+        self._points, self._hashes = [point for point, _ in points], [hash_ for _, hash_ in points]
+        self.may_equal = bool(points) or any(span.hashes or span.reason for span in self._spans)
+        is_needle = bool(points) and not self._spans and points[0][0] == points[-1][0]
+        self.needle = (points[0][0], self._hashes) if is_needle else None  # one value, and its hashes
+
+    def within(self, known: Bounds) -> list[int] | str:
+        """Return the hashes of the literals that the bounds leave open, or why nothing follows from a filter."""
+        start, stop = 0, len(self._points)
+        if known.low is not None and known.high is not None:
+            start, stop = bisect_left(self._points, known.low), bisect_right(self._points, known.high)
+        hashes = self._hashes[start:stop]
+        for span in self._spans:
+            if not _is_outside(known, span.interval):
+                if span.reason is not None:
+                    return span.reason
+                hashes += span.hashes
+        return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest(Bound):
+    """`column IS NULL`, or IS NOT NULL."""
+
+    leaf: LeafColumn
+    is_negated: bool
+    reader: BoundsReader
+
+    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        """Return the verdict on one row group."""
+        leaf, name = self.leaf, self.leaf.name
+        facts = file.facts(self.reader)[row_group]
+        if facts.problem:
+            return Verdict(MIGHT, facts.problem)
+        if leaf.is_repeated:
+            return Verdict(MIGHT, f"{name} is repeated, so its null count says nothing of rows")
+        known = facts.known
+        if self.is_negated:
+            if known.is_all_null:
+                return Verdict(CANNOT, f"{name} holds nothing but nulls", STATISTICS)
+            return Verdict(MIGHT, f"{name} may hold values")
+        if leaf.max_definition_level == 0:
+            return Verdict(CANNOT, f"{name} is required", TYPE)
+        if known.null_count == 0:
+            return Verdict(CANNOT, f"{name} holds no null", STATISTICS)
+        return Verdict(MIGHT, f"{name} may hold nulls")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTest(Bound):
+    """`column op literals`, none of them NULL. `number` tells the tests of a condition apart."""
+
+    number: int
+    leaf: LeafColumn
+    op: str  # with NOT worked in: = (which is IN, too), <>, <, <=, > or >=
+    is_negated: bool
+    keeps_nulls: bool  # NOT (column <=> literal) holds for NULL
+    literals: Literals
+    reader: BoundsReader
+    if_found: Verdict  # by the filter
+    if_absent: Verdict
+
+    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+        """Yield the tests whose filters would decide."""
+        return ((self, row_group) for row_group in row_groups)
+
+    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        """Return the verdict on one row group."""
+        if answer := file.answers.get((self.number, row_group)):
+            return self._judge_answer(answer)
+        if self.number in file.absent:
+            return file.absent[self.number]
+        leaf, facts = self.leaf, file.facts(self.reader)[row_group]
+        if facts.problem:
+            return Verdict(MIGHT, facts.problem)
+        if leaf.is_repeated and (self.op != "=" or self.is_negated):
+            return Verdict(MIGHT, f"{leaf.name} is repeated, and only = and IN are proved for any element")
+        known = facts.known
+        if known.is_all_null and not self.keeps_nulls:
+            return Verdict(CANNOT, f"{leaf.name} holds nothing but nulls", STATISTICS)
+        if self.op == "=":
+            return self._judge_equality(facts, file, row_group)
+        if is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
+            return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
+        return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
+
+    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+        """Return the verdicts on the first `count` row groups."""
+        needle = self.literals.needle if self.op == "=" and not file.answers else None
+        if needle is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
+            return super(ColumnTest, self).judge_all(file, count)
+        key, hashes = needle
+        verdicts = []
+        for row_group, facts in enumerate(file.facts(self.reader)):
+            _, known, location, _, is_usual = facts
+            if is_usual and known.low <= key <= known.high:  # type: ignore[operator]
+                assert location is not None
+                file.open[self.number, row_group] = location, hashes  # as `judge` would, for the usual case
+                verdicts.append(_ASK)
+            else:
+                verdicts.append(self.judge(file, row_group))
+        return verdicts
+
+    def _judge_equality(self, facts: Facts, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+        if not self.literals.may_equal:
+            return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
+        hashes = self.literals.within(facts.known)
+        if isinstance(hashes, str):
+            return Verdict(MIGHT, hashes)
+        if not hashes:
+            return Verdict(CANNOT, f"value is outside the min-max range of {self.leaf.name}", STATISTICS)
+        if facts.location is None:
+            return Verdict(MIGHT, facts.no_filter)
+        file.open[self.number, row_group] = facts.location, hashes
+        return _ASK
+
+    def _judge_answer(self, answer: Answer) -> Verdict:
+        if answer.problem is not None:
+            return Verdict(MIGHT, answer.problem)
+        return self.if_found if True in answer.found else self.if_absent
+
+    def _judge_inequality(self, known: Bounds) -> Verdict:
+        is_constant = known.is_exact and known.low == known.high and (known.null_count == 0 or not self.keeps_nulls)
+        if is_constant and (known.low, known.high) in self.literals.hulls:
+            return Verdict(CANNOT, f"{self.leaf.name} holds no other value", STATISTICS)
+        return Verdict(MIGHT, f"{self.leaf.name} may hold another value")
+
+    def _judge_range(self, known: Bounds) -> Verdict:
+        (interval,) = self.literals.hulls
+        if isinstance(interval, str):
+            return Verdict(MIGHT, interval)
+        if known.low is None:
+            return Verdict(MIGHT, known.untrusted)
+        low, high = interval
+        beyond = {
+            "<": known.low >= high,
+            "<=": known.low > high,
+            ">": known.high <= low,
+            ">=": known.high < low,
+        }[self.op]
+        if beyond:
+            side = "above" if self.op[0] == "<" else "below"
+            return Verdict(CANNOT, f"{self.leaf.name} lies {side} it", STATISTICS)
+        return Verdict(MIGHT, f"{self.leaf.name} may lie within")
+
+
+_ASK = Verdict(ASK, "")
+
+
+class Facts(NamedTuple):
+    """What is known of one column chunk: why nothing can be relied on, or its bounds and its filter, or why none.
+
+    It `is_usual` if it has values, bounds and a filter.
+    """
+
+    problem: str | None
+    known: Bounds
+    location: FilterLocation | None = None
+    no_filter: str = ""
+    is_usual: bool = False
+
+
+def _facts(footer: Footer, reader: BoundsReader) -> list[Facts]:
+    """Return the facts of a leaf's column chunks, and keep them with a footer that is in memory."""
+    no_filter = usable(footer, reader.leaf)
+    found = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
+    footer.memo[reader.key] = found
+    return found
+
+
+def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> Facts:
+    leaf = footer.leaves[reader.leaf.index]  # under its name in the file, which a table may call otherwise
+    if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
+        return Facts(problem, Bounds(0, None))
+    known = reader.read(footer, row_group)
+    try:
+        location = footer.filter_location(row_group, leaf)
+    except CorruptFileError as error:
+        return Facts(None, known, no_filter=no_filter or describe_error(error))
+    if no_filter or location is None:
+        return Facts(None, known, no_filter=no_filter or NO_FILTER)
+    return Facts(None, known, location, is_usual=known.low is not None and not known.is_all_null)
+
+
+class IndexedFiles:
+    """Whole data files as if each were one row group, of which only the index's filters are known.
+
+    They have the same columns and partitions, so they differ only in what the filters answer.
+    """
+
+    absent: Mapping[int, Verdict] = MappingProxyType({})
+
+    def __init__(self, schema: IndexedSchema, bound: Bound) -> None:
+        self._indexed, self._bound = schema.indexed, bound
+        self.open: dict[tuple[int, int], Question] = {}
+        self.answers: dict[tuple[int, int], Answer] = {}
+        self._before = bound.judge(self, 0)
+        self._asking = [test for test, _ in bound.asking(self, (0,))] if self._before.rank is ASK else []
+        self._verdicts: dict[tuple[bool, ...], Verdict] = {(): self._before}
+
+    @property
+    def questions(self) -> list[tuple[int, Sequence[int]]]:
+        """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
+        return [(test.leaf.index, self.open[test.number, 0][1]) for test in self._asking]
+
+    def verdict(self, answers: tuple[bool, ...]) -> Verdict:
+        """Return the verdict on a file that answers the questions so."""
+        found = self._verdicts.get(answers)
+        if found is None:
+            tests = zip(self._asking, answers, strict=True)
+            self.answers = {(test.number, 0): Answer((may_hold,)) for test, may_hold in tests}
+            found = self._verdicts[answers] = self._bound.judge(self, 0)
+        return found
+
+    def facts(self, reader: BoundsReader) -> tuple[Facts]:
+        """Return what is known of a leaf: whether there is a filter."""
+        return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
+
+
+_UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
+_INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index that knows where
+_NOT_INDEXED = (Facts("the index does not have the column", _UNKNOWN),)
+
+
+class RecordedFile(IndexedFiles):
+    """One file as if it were one row group, of which only what its table's metadata records is known."""
+
+    def __init__(self, known: Mapping[int, Bounds | None], bound: Bound) -> None:
+        self._known = known
+        self.open, self.answers = {}, {}
+        self._bound = bound
+
+    def judge(self) -> Verdict:
+        """Return the verdict on the file."""
+        return self._bound.judge(self, 0)
+
+    def facts(self, reader: BoundsReader) -> tuple[Facts]:
+        """Return what is known of a leaf: its bounds."""
+        known = self._known.get(reader.leaf.index)
+        return _NOT_RECORDED if known is None else (Facts(None, known, no_filter="the table has no filters"),)
+
+
+_NOT_RECORDED = (Facts("the table does not record the column", Bounds(1, None)),)
+
+
+def _hull(intervals: Sequence[Interval | str]) -> Interval | str:
+    for interval in intervals:
+        if isinstance(interval, str):
+            return interval
+    return min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
+
+
+def _is_outside(known: Bounds, interval: Interval | str) -> bool:
+    if known.low is None or isinstance(interval, str):
+        return False
+    low, high = interval
+    return bool(high < known.low or low > known.high)
+
+
+# ---- what a condition asks ------------------------------------------------------------------
+
+
+def absent(bound: Bound, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
+    """Return the verdict on the tests, by number, whose literals a filter of another format lacks."""
+    found = {}
+    for test in _tests(bound):
+        if isinstance(test, ColumnTest) and test.op == "=" and not test.is_negated:
+            leaf = footer.leaves[test.leaf.index]
+            for one in () if leaf.text_rule else filters:
+                if one.column == leaf.path and not any(one.might_contain(test.literals.readings)):
+                    reason = f"the {one.format} filter of {test.leaf.name} lacks the value"
+                    found[test.number] = Verdict(CANNOT, reason, FILTER)
+    return found
+
+
+def equated(node: Predicate) -> Iterator[ColumnPath]:
+    """Yield the columns that a condition may compare for equality."""
+    match node:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from equated(part)
+        case Not(part):
+            yield from equated(part)
+        case Comparison() | In():
+            yield node.column
+
+
+def provable(bound: Bound) -> Iterator[LeafColumn]:
+    """Yield the leaves of a condition that what a table records of them may be weighed by.
+
+    Where a literal equals nothing of the table's type, files may still hold it in another one, such as nanoseconds.
+    """
+    tests = list(_tests(bound))
+    unequal = {test.leaf for test in tests if isinstance(test, ColumnTest) and not test.literals.may_equal}
+    yield from {test.leaf for test in tests} - unequal
+
+
+def _tests(bound: Bound) -> Iterator[ColumnTest | NullTest]:
+    match bound:
+        case Combined(parts):
+            for part in parts:
+                yield from _tests(part)
+        case ColumnTest() | NullTest():
+            yield bound

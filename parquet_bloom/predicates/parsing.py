@@ -1,0 +1,302 @@
+"""SQL in Spark's dialect becomes a predicate."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from parquet_bloom.errors import PredicateError
+from parquet_bloom.format.schema import ColumnPath
+from parquet_bloom.predicates.tree import (
+    MIRRORED,
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Number,
+    Opaque,
+    Or,
+    Predicate,
+    Text,
+    TimestampText,
+    between_of,
+    from_filters,
+    list_of,
+    normalized,
+    require_shallow,
+)
+
+
+def to_predicate(where: Any) -> Predicate:
+    """Return the predicate of SQL text, a pyarrow-style filter list, or a predicate itself."""
+    if isinstance(where, Predicate):
+        return require_shallow(where)
+    if isinstance(where, str):
+        return parse_sql(where)
+    if isinstance(where, list | tuple):
+        return from_filters(where)
+    raise PredicateError(f"a condition is SQL text, a list of filters, or built with col(), not {type(where).__name__}")
+
+
+# ---- SQL ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def parse_sql(text: str) -> Predicate:
+    """Return the predicate of a SQL condition in Spark's dialect.
+
+    Text literals are typed by the column that they are compared with. Functions, arithmetic, subqueries and column to
+    column comparisons become `Opaque`. Raises `PredicateError` with the position where the text is no condition.
+    """
+    from sqlglot import Dialect, exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        parsed = Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
+        if len(parsed) != 1 or parsed[0] is None:
+            raise PredicateError(f"{_shortened(text)!r} is not one condition", position=0)
+        return require_shallow(_Translator().predicate(parsed[0]))
+    except SqlglotError as error:
+        raise _parse_error(text, error) from None
+    except RecursionError:
+        raise PredicateError("the condition is nested too deeply") from None
+
+
+def _parse_error(text: str, error: Any) -> PredicateError:
+    details = getattr(error, "errors", None) or [{}]
+    description = details[0].get("description") or str(error).splitlines()[0]
+    line, column = details[0].get("line"), details[0].get("col")
+    position = None
+    if line and column:
+        position = sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column - 1
+    at = f" at character {position + 1}" if position is not None else ""
+    return PredicateError(f"the condition does not parse{at}: {description.rstrip('.')}", position=position)
+
+
+class _NotLiteral(Exception):
+    pass
+
+
+class _Translator:
+    """sqlglot's tree -> ours."""
+
+    def __init__(self) -> None:
+        from sqlglot import exp
+
+        self._exp = exp
+        self._ops = {
+            exp.EQ: "=",
+            exp.NEQ: "<>",
+            exp.NullSafeEQ: "<=>",
+            exp.LT: "<",
+            exp.LTE: "<=",
+            exp.GT: ">",
+            exp.GTE: ">=",
+        }
+        kinds = exp.DataType.Type
+        self._integer_bits = {kinds.TINYINT: 8, kinds.SMALLINT: 16, kinds.INT: 32, kinds.BIGINT: 64}
+
+    def predicate(self, node: Any) -> Predicate:
+        exp = self._exp
+        try:
+            match node:
+                case exp.Paren():
+                    return self.predicate(node.this)
+                case exp.And():
+                    return And(tuple(self.predicate(part) for part in _operands(node)))
+                case exp.Or():
+                    return Or(tuple(self.predicate(part) for part in _operands(node)))
+                case exp.Not():
+                    return Not(self.predicate(node.this))
+                case exp.Boolean():
+                    return Constant(bool(node.this))
+                case exp.In() if node.expressions and not node.args.get("query"):
+                    return In(self.column(node.this), list_of(map(self.literal, node.expressions)))
+                case exp.Between() if not node.args.get("symmetric"):
+                    column = self.column(node.this)
+                    return between_of(column, self.literal(node.args["low"]), self.literal(node.args["high"]))
+                case exp.Is() if isinstance(node.expression, exp.Null):
+                    return IsNull(self.column(node.this))
+            if type(node) in self._ops:
+                return self.comparison(self._ops[type(node)], node.left, node.right)
+        except _NotLiteral:
+            pass
+        return Opaque(node.sql(dialect="spark"))
+
+    def comparison(self, op: str, left: Any, right: Any) -> Predicate:
+        if not isinstance(_bare(left), self._exp.Column | self._exp.Dot):
+            op, left, right = MIRRORED[op], right, left
+        return Comparison(op, self.column(left), self.literal(right))
+
+    def column(self, node: Any) -> ColumnPath:
+        node = _bare(node)
+        # `a.b.c.d` is a column with table, db and catalog; anything deeper is a Dot around it.
+        names: list[str] = []
+        while isinstance(node, self._exp.Dot):
+            names.insert(0, node.expression.name)
+            if not isinstance(node.expression, self._exp.Identifier):
+                raise _NotLiteral
+            node = node.this
+        if not isinstance(node, self._exp.Column) or isinstance(node.this, self._exp.Star):
+            raise _NotLiteral
+        return (*(part.name for part in node.parts), *names)
+
+    def literal(self, node: Any) -> Any:
+        exp = self._exp
+        node = _bare(node)
+        match node:
+            case exp.Null():
+                return None
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Literal():
+                return Text(node.this) if node.is_string else _number(node.this)
+            case exp.RawString():
+                return Text(node.this)
+            case exp.HexString():
+                return bytes.fromhex(node.this if len(node.this) % 2 == 0 else "0" + node.this)
+            case exp.Neg():
+                return _minus(self.literal(node.this))
+            case exp.Concat() if all(isinstance(part, exp.Literal) and part.is_string for part in node.expressions):
+                return _joined([part.this for part in node.expressions])
+            case exp.Cast():
+                return self.cast(self.literal(node.this), node.to)
+        raise _NotLiteral
+
+    def cast(self, value: Any, to: Any) -> Any:
+        """Return a typed literal such as DATE '2024-01-01' or 5L, if the cast changes nothing but the type."""
+        kinds = self._exp.DataType.Type
+        match value:
+            case Text(text, ()) if to.this == kinds.DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+                with contextlib.suppress(ValueError):
+                    return date.fromisoformat(text)
+            case Text(text, ()) if to.this in (kinds.TIMESTAMP, kinds.TIMESTAMPTZ, kinds.TIMESTAMPLTZ):
+                return TimestampText(text)
+            case Text(text, ()) if to.this == kinds.TIMESTAMPNTZ and not _ZONE.search(text):
+                return TimestampText(text)  # with a zone, Spark's configuration decides what it is
+            case bool():
+                pass
+            case int() if (bits := self._integer_bits.get(to.this)) and -(1 << bits - 1) <= value < 1 << bits - 1:
+                return value
+            case int() | float() | Decimal() if to.this == kinds.DOUBLE:
+                with contextlib.suppress(OverflowError):
+                    return float(value)
+            case Text(_, ()) | int() | Decimal() if to.this == kinds.DECIMAL:
+                return _decimal(value, [int(param.name) for param in to.expressions] or [10, 0])
+        raise _NotLiteral
+
+
+def _decimal(value: Text | int | Decimal, parameters: list[int]) -> Decimal:
+    precision, scale = parameters if len(parameters) == 2 else (*parameters, 0)
+    try:
+        number = Decimal(value.text if isinstance(value, Text) else value)
+    except ArithmeticError:
+        raise _NotLiteral from None
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent > scale or number.adjusted() >= precision - scale:
+        raise _NotLiteral  # it would be rounded, or overflow
+    return number
+
+
+_ZONE = re.compile(r"[A-Za-z+]|:.*-")
+
+
+def _joined(parts: list[str]) -> Text:
+    """Return the text of string literals that touch, such as 'it''s'.
+
+    Up to Spark 3 neighbours are joined; from 4.0 those without a space between hold a quote. sqlglot tells them and
+    their kind of quote no longer apart, so every way to read them counts.
+    """
+    if not 0 < len(parts) <= _MAX_JOINED:
+        raise _NotLiteral
+    readings = [parts[0]]
+    for part in parts[1:]:
+        readings = [before + joint + part for before in readings for joint in ("'", "", '"')]
+    return Text(readings[0], tuple(readings[1:]))
+
+
+_MAX_JOINED = 4
+
+
+def _minus(value: Any) -> Any:
+    match value:
+        case Number():
+            return Number(value.copy_negate())
+        case Decimal():
+            return value.copy_negate()  # the operator would round to the context's 28 digits
+        case bool():
+            raise _NotLiteral
+        case int() | float():
+            return -value
+    raise _NotLiteral
+
+
+def _operands(node: Any) -> Iterator[Any]:
+    """Yield what a chain of one connector connects, without recursion and through parentheses."""
+    pending = [node]
+    while pending:
+        part = _bare(pending.pop())
+        if type(part) is type(node):
+            pending += [part.right, part.left]
+        else:
+            yield part
+
+
+def _bare(node: Any) -> Any:
+    return node.unnest()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _number(text: str) -> int | float | Number:
+    try:
+        if "e" in text.lower():
+            return float(text)  # Spark reads 1e3 as DOUBLE and 1.5 as DECIMAL
+        return Number(text) if "." in text else int(text)
+    except (ValueError, ArithmeticError):  # 1e, or more digits than Python converts
+        raise _NotLiteral from None
+
+
+# ---- for pruning -------------------------------------------------------------------------
+
+
+def why_unused(where: Any) -> str | None:
+    """Return why nothing in a condition can rule anything out, whatever the files hold; None where something may.
+
+    >>> why_unused("id = 5 OR name LIKE 'a%'")
+    "nothing in the condition can be used to prune: name LIKE 'a%'"
+    """
+    predicate = normalized(to_predicate(where))
+    if _can_be_used(predicate):
+        return None
+    parts = ", ".join(dict.fromkeys(_opaque(predicate)))
+    quoted = isinstance(where, str) and '"' in where
+    advice = "; double quotes make a text in Spark's SQL: write a column's name without them, or in `backticks`"
+    return f"nothing in the condition can be used to prune: {parts}{advice if quoted else ''}"
+
+
+def _can_be_used(node: Predicate) -> bool:
+    match node:
+        case And(parts):
+            return any(map(_can_be_used, parts))
+        case Or(parts):
+            return all(map(_can_be_used, parts))
+    return not isinstance(node, Opaque)
+
+
+def _opaque(node: Predicate) -> Iterator[str]:
+    match node:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _opaque(part)
+        case Opaque(text):
+            yield text

@@ -1,0 +1,180 @@
+"""Whether a Hive partition's text can be equal to a literal, or within an interval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+from parquet_bloom.predicates.tree import Comparison, In, IsNull, Listed, Text, TimestampText
+from parquet_bloom.storage.partitions import NULL_NAME
+
+_NULL_TEXTS = ("", "null", NULL_NAME.lower())
+"""Texts that at least one engine takes for NULL; DataFusion and ClickHouse take `NULL_NAME` for text."""
+
+
+# ---- comparing ---------------------------------------------------------------------------
+
+
+def might_hold(node: Comparison | In | IsNull, constant: str) -> bool:
+    """Return False only if the test is proved to be false or unknown for this constant, however it is read."""
+    is_perhaps_null = constant.lower() in _NULL_TEXTS
+    match node:
+        case IsNull(_, is_negated):
+            return is_negated or is_perhaps_null
+        case In(_, values, is_negated):
+            if is_negated:
+                return all(_might_hold("<>", constant, value) for value in values)
+            return any(_might_hold("=", constant, value) for value in values)
+        case Comparison("<=>", _, None, is_negated):
+            return is_negated or is_perhaps_null
+        case Comparison(op, _, value, is_negated):
+            if op == "<=>" and is_perhaps_null and (is_negated or isinstance(value, Text)):
+                return True  # a text that does not fit the type is NULL to Spark
+            return _might_hold(node.plain_op, constant, value)
+    return True
+
+
+def might_hold_null(node: Comparison | In | IsNull) -> bool:
+    """Return False only if the test is proved to be false or unknown for NULL."""
+    match node:
+        case IsNull(_, is_negated):
+            return not is_negated
+        case Comparison("<=>", _, value, is_negated):
+            return isinstance(value, Text) or (value is None) != is_negated
+        case In(_, (), is_negated):
+            return is_negated
+    return False
+
+
+def _might_hold(op: str, constant: str, value: Any) -> bool:
+    spans = _readings(constant, value)
+    return spans is None or any(_holds_within(op, *pair) for pair in spans)
+
+
+_Span = tuple[Any, Any]
+
+
+def _holds_within(op: str, left: _Span, right: _Span) -> bool:
+    """Return whether `x op y` holds for some x in one span and some y in the other, ends included."""
+    if op == "=":
+        return bool(left[0] <= right[1] and right[0] <= left[1])
+    if op == "<>":
+        return not left[0] == left[1] == right[0] == right[1]
+    (low, high), strict = (left, right) if op[0] == "<" else (right, left), op in ("<", ">")
+    return bool(low[0] < high[1] if strict else low[0] <= high[1])
+
+
+def _readings(constant: str, value: Any) -> list[tuple[_Span, _Span]] | None:
+    """Return the constant and the literal as each pair of like values, or None where not all readings are known."""
+    match value:
+        case Listed(inner):
+            return _readings(constant, inner)
+        case None | bool() | datetime() | TimestampText():
+            return None  # engines spell truth differently, and disagree on the zone of a directory's time
+        case int() | float() | Decimal():
+            return _like_number(constant, value)
+        case Text(text, others):
+            return _like_any_text(constant, (text, *others))
+        case str(text):
+            return _like_any_text(constant, (text,))
+        case date():
+            return _like_date(constant, value)
+    return None
+
+
+def _like_number(constant: str, value: int | float | Decimal) -> list[tuple[_Span, _Span]] | None:
+    literal = None if isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS else _number(str(value))
+    if literal is None:
+        return None
+    # An engine that leaves the directory as text may make the literal text, too.
+    as_text, number = _like(constant, str(value)), _number(constant)
+    if not _may_be_typed(constant):
+        return [as_text]
+    if number is None:
+        return None
+    return [as_text, *_like_numbers(number, (literal, literal))]
+
+
+def _like_date(constant: str, value: date) -> list[tuple[_Span, _Span]] | None:
+    as_text, moment = _like(constant, value.isoformat()), _moment(constant)
+    if not _may_be_typed(constant):
+        return [as_text]
+    if moment is None:
+        return None
+    return [as_text, _like(moment, datetime.combine(value, time())), _like(moment.date(), value)]
+
+
+def _like(left: Any, right: Any) -> tuple[_Span, _Span]:
+    return (left, left), (right, right)
+
+
+def _like_any_text(constant: str, texts: tuple[str, ...]) -> list[tuple[_Span, _Span]] | None:
+    found: list[tuple[_Span, _Span]] = []
+    for text in texts:
+        pairs = _like_texts(constant, text)
+        if pairs is None:
+            return None
+        found += pairs
+    return found
+
+
+def _like_texts(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
+    pairs = [_like(constant, text)]
+    if not (_may_be_typed(constant) and _may_be_typed(text)):
+        return pairs  # a column with such a constant is text, and such a literal equals no other type
+    number, literal = _number(constant), _number(text)
+    moment, literal_moment = _moment(constant), _moment(text)
+    known = (number is not None, moment is not None)
+    if known != (literal is not None, literal_moment is not None) or not any(known):
+        return None  # only one of the two is a number, or a time, to us; an engine's cast may be laxer
+    if number is not None and literal is not None:
+        pairs += _like_numbers(number, (floor(literal), ceil(literal)))
+        pairs += _like_numbers(number, (literal, literal))
+    if moment is not None and literal_moment is not None:
+        pairs += [_like(moment, literal_moment), _like(moment.date(), literal_moment.date())]
+    return pairs
+
+
+def _like_numbers(number: Fraction, literal: tuple[Fraction | int, Fraction | int]) -> Iterator[tuple[_Span, _Span]]:
+    """Yield the pairs as exact numbers, cut or rounded to integers, and as floats, in which large ones collapse."""
+    yield (floor(number), ceil(number)), literal
+    with suppress(OverflowError):
+        yield _like(float(number), float(literal[0]))
+        yield _like(float(number), float(literal[1]))
+
+
+_TYPED = re.compile(
+    r"[+-]?(0[xX]|\d[\d_]*\.?[\d_]*([eE][+-]?\d+)?[dDfFlL]?$|\.\d|\d{1,7}[-/:]\d)"
+    r"|[+-]?(nan|inf|infinity)$|(t|f|true|false|y|n|yes|no|on|off|epoch|now|today|yesterday|tomorrow)$",
+    re.IGNORECASE,
+)
+
+
+def _may_be_typed(text: str) -> bool:
+    """Return whether some engine may take the text for a number, a date, a time or a truth value."""
+    return _TYPED.match(text.strip()) is not None
+
+
+def _number(text: str) -> Fraction | None:
+    try:
+        number = Decimal(text.strip())
+    except (InvalidOperation, ValueError):
+        return None
+    return Fraction(number) if number.is_finite() and abs(number.adjusted()) < _MAX_DIGITS else None
+
+
+_MAX_DIGITS = 400
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is None else None

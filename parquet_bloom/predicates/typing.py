@@ -1,0 +1,119 @@
+"""What a literal can mean beside the others of its list or comparison."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from parquet_bloom.errors import LiteralError
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
+from parquet_bloom.predicates.tree import Listed, Number, Opaque, Text, TimestampText
+from parquet_bloom.values.encoding import parse_literal, untrusted
+from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normalize_literal
+
+
+def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
+    """Return the literals that `encode_literal` takes for this leaf: more than one where the text may mean several.
+
+    Text and the numbers of SQL are typed by the column. Returns `Opaque` with the reason where nothing follows from
+    them. Raises `LiteralError` if they are none of the column's values.
+    """
+    if (reason := untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
+        return Opaque(reason)
+    match value:
+        case Listed():
+            return _beside_others(leaf, readings(leaf, value.value), value)
+        case Text(text, others):
+            return _typed_texts(leaf, (text, *others))
+        case TimestampText(text):
+            return (_typed_timestamp(leaf, text),)
+        case Number() if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+            return (float(value),)
+    return (value,)
+
+
+def _beside_others(leaf: LeafColumn, found: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
+    if isinstance(found, Opaque):
+        return found
+    beside: list[Any] = []
+    for value in found:
+        literal = normalize_literal(value)
+        exact = literal.value if isinstance(literal, DecimalLiteral) else literal
+        if not isinstance(exact, int | Decimal) or isinstance(exact, bool):
+            beside.append(value)
+            continue
+        if listed.scale is None or is_float(leaf):
+            beside.append(value)
+        else:
+            beside.append(DecimalLiteral(Decimal(exact), listed.scale, listed.integer_digits))
+        if listed.float_bits is not None:
+            beside.append(FloatLiteral(_as_float(exact), listed.float_bits))
+    return tuple(beside)
+
+
+def is_float(leaf: LeafColumn) -> bool:
+    """Return whether the column's values are floats of any width."""
+    is_half = leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16"
+    return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
+
+
+def _as_float(number: int | Decimal) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _typed_texts(leaf: LeafColumn, texts: tuple[str, ...]) -> tuple[Any, ...] | Opaque:
+    found: list[Any] = []
+    refused: LiteralError | None = None
+    for text in texts:
+        try:
+            literal = _typed_text(leaf, text)
+        except LiteralError as error:
+            refused = refused or error
+            continue
+        if isinstance(literal, Opaque):
+            return literal
+        found.append(literal)
+    if not found and refused:
+        raise refused
+    return tuple(found)
+
+
+def _typed_text(leaf: LeafColumn, text: str) -> Any:
+    logical = leaf.logical_type
+    if logical is not None and logical.name == "DECIMAL":
+        return _typed_decimal(leaf.name, logical.scale, parse_literal(leaf, text))
+    if leaf.physical_type is PhysicalType.BYTE_ARRAY:
+        return text.encode() if logical is not None and logical.name == "BSON" else text
+    if leaf.physical_type is PhysicalType.FIXED_LEN_BYTE_ARRAY and logical is None:
+        # In SQL 0x41 in quotes is four characters, but DuckDB reads \x41 as one byte.
+        return Opaque(f"engines read {text!r} differently") if "\\" in text else text.encode()
+    return parse_literal(leaf, text)
+
+
+def _typed_decimal(name: str, scale: int, literal: Any) -> Any:
+    """Spark compares DECIMAL with text as DOUBLE, others round the text to the column's scale."""
+    exponent = literal.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent > scale:
+        return Opaque(f"engines round {literal} to the scale of {name}")
+    if literal and literal.adjusted() + scale >= _DOUBLE_DIGITS:
+        return Opaque(f"Spark compares {name} with text as DOUBLE, which is not exact for {literal}")
+    return literal
+
+
+_DOUBLE_DIGITS = 15
+
+
+def _typed_timestamp(leaf: LeafColumn, text: str) -> Any:
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    if logical not in ("TIMESTAMP", "DATE") and leaf.physical_type is not PhysicalType.INT96:
+        raise LiteralError(f"column {leaf.name} is {leaf.type_name}; TIMESTAMP {text!r} is not comparable with it")
+    # As a timestamp, whatever the column: a date column is compared with it as midnight.
+    return parse_literal(replace(leaf, physical_type=PhysicalType.INT64, logical_type=_ANY_TIMESTAMP), text)
+
+
+_ANY_TIMESTAMP = LogicalType("TIMESTAMP", unit="NANOS")

@@ -1,0 +1,95 @@
+"""The index of a lake, built on executors: each task writes segments of its files, the driver makes them a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.filters.index import IndexedColumn, Segment
+from parquet_bloom.results import arrow_schema, from_row, to_row
+from parquet_bloom.spark.tasks import run
+from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.tables import Snapshot
+from parquet_bloom.verbs import index
+from parquet_bloom.verbs.index import IndexState, write_segments
+from parquet_bloom.verbs.parallel import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def create(
+    spark: SparkSession,
+    root: Any,
+    columns: Sequence[str | IndexedColumn] | str,
+    *,
+    catalog: str | None = None,
+    fpp: float = 0.1,
+    ndv: int = 1_000_000,
+    max_expected_fpp: float = 1.0,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> IndexState:
+    """Do what `parquet_bloom.index.create` does, with the files read by tasks."""
+    return index.create(
+        root,
+        columns,
+        catalog=catalog,
+        fpp=fpp,
+        ndv=ndv,
+        max_expected_fpp=max_expected_fpp,
+        storage_options=storage_options,
+        elsewhere=partial(_segments, spark, storage_options, progress),
+    )
+
+
+def refresh(
+    spark: SparkSession,
+    root: Any,
+    *,
+    catalog: str | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> IndexState:
+    """Do what `parquet_bloom.index.refresh` does, with the files read by tasks."""
+    elsewhere = partial(_segments, spark, storage_options, progress)
+    return index.refresh(root, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
+
+
+def _segments(
+    spark: SparkSession,
+    storage_options: StorageOptions,
+    progress: Progress | None,
+    root: str,
+    snapshot: Snapshot | None,
+    missing: list[tuple[Source, list[IndexedColumn]]],
+) -> Iterator[Segment]:
+    by_columns: dict[tuple[IndexedColumn, ...], list[Source]] = {}
+    for source, columns in missing:
+        by_columns.setdefault(tuple(columns), []).append(source)
+    for of_these, sources in by_columns.items():
+        work = _Write(root, of_these, snapshot, storage_options)
+        what = "parquet_bloom: indexing"
+        found = run(spark, sources, work, arrow_schema(Segment), description=what, progress=progress)
+        rows = found.collect()
+        found.unpersist()
+        yield from (from_row(Segment, row.asDict(recursive=True)) for row in rows)
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A task: the segments of its files. What a repeated one leaves behind is named by no version, and swept up."""
+
+    root: str
+    columns: tuple[IndexedColumn, ...]
+    snapshot: Snapshot | None
+    storage_options: StorageOptions
+
+    def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
+        segments = write_segments(
+            self.root, paths, self.columns, snapshot=self.snapshot, storage_options=self.storage_options
+        )
+        for segment in segments:
+            yield to_row(segment)

@@ -1,0 +1,248 @@
+"""`semi_join`: the rows with given keys, read only from where they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError
+from parquet_bloom.format.schema import parse_path
+from parquet_bloom.predicates.tree import Comparison, Constant, Opaque
+from parquet_bloom.spark.conditions import LOG, trusted
+from parquet_bloom.spark.reading import Lake, lake_of
+from parquet_bloom.spark.session import Settings, changed
+from parquet_bloom.spark.tasks import (
+    name_of,
+)
+from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.verbs.keys import Keys, read_keys
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.verdicts import CANNOT_MATCH, Pruning, RowGroupVerdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, key_parts, only_column, quoted_name
+from parquet_bloom.spark.lookups import LookupTask, places_of
+
+# ---- semi_join ---------------------------------------------------------------------------
+
+
+def semi_join(
+    spark: SparkSession,
+    paths: Any,
+    column: str,
+    keys: Any,
+    columns: Sequence[Any] | str | None = None,
+    *,
+    row_groups: bool = False,
+    options: Mapping[str, Any] | None = None,
+    broadcast_bytes: int = BROADCAST_BYTES,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return the rows of a lake whose `column` is among `keys`, reading only the files that may have some.
+
+    It is `spark.read.parquet(paths).join(keys, column, "left_semi")`, by Spark's own join, over the files that `lookup`
+    leaves; then `columns` of it. Of the keys only those that have a candidate are joined, and broadcast up to
+    `broadcast_bytes`. What is left out was proved by the files as they were when this was called. `keys` are those of
+    `lookup`; text from a file is cast to the column's type. `options` are those of `spark.read`, `storage_options`
+    fsspec's.
+
+    With `row_groups` only the row groups with candidates are read, where `read` could read them so.
+
+    Every file is read, with the reason in the log, where nothing can be proved: keys and column of types that Spark
+    converts to compare them, a column that the files lack, such as a partition's, collated text.
+    """
+    lake = lake_of(spark, paths, options=options, storage_options=storage_options)
+    path = parse_path(column)
+    known = _known(spark, lake, path, keys, broadcast_bytes)
+    if why := _why_not(spark, lake, path, known.kind):
+        LOG.info("the keys prune nothing: %s", why)
+    else:
+        try:
+            known = _narrowed(spark, lake, path, known, broadcast_bytes, storage_options, progress)
+        except (ColumnNotFoundError, LiteralError) as error:
+            LOG.info("the keys prune nothing: %s", error)
+    rows = _of_row_groups(lake, known) if row_groups and known.places else lake.files(known.files)
+    joined = _joined(rows, path, known.frame(spark))
+    return joined if columns is None else joined.select(*([columns] if isinstance(columns, str) else columns))
+
+
+_IN_THE_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
+_MANY_ROWS = 100_000
+"""More rows in the plan itself, and not beside it, would make a join half as fast."""
+
+
+@dataclass
+class _Known:
+    """What is known of a join: the keys, as given or what is left of them, their type in Spark, and the files.
+
+    `places` are the row groups that have candidates, and the files (None) of which that is not known.
+    """
+
+    keys: Any
+    kind: DataType
+    files: list[Source]
+    is_small: bool = False
+    places: set[tuple[str, int | None]] = field(default_factory=set)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the keys as a DataFrame of one column."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructField, StructType
+
+        if is_frame(self.keys):
+            return F.broadcast(self.keys) if self.is_small else self.keys
+        shown = as_spark_shows(self.keys.shown) if isinstance(self.keys, Keys) else self.keys
+        schema = StructType([StructField("key", self.kind)])  # without it a wall clock would become an instant
+        with changed(spark, _IN_THE_PLAN, "1") if len(shown) > _MANY_ROWS else nullcontext():
+            found = spark.createDataFrame(_table_of(shown), schema)
+        return F.broadcast(found) if self.is_small else found
+
+
+def _table_of(shown: pa.Array) -> Any:
+    """Return the keys as what `createDataFrame` takes: Arrow since PySpark 4, rows before."""
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    return pa.table({"key": shown}) if hasattr(DataFrame, "toArrow") else [(key,) for key in shown.to_pylist()]
+
+
+def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, limit: int) -> _Known:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    if is_frame(keys):
+        only = only_column(keys, path[-1])
+        return _Known(only, only.schema[0].dataType, lake.sources)
+    read = read_keys(keys, path[-1])
+    if not read.is_exact:
+        raise LiteralError("keys of several types cannot be joined; give keys of one type")
+    shown = as_spark_shows(read.shown)
+    known = _Known(read, from_arrow_type(shown.type, True), lake.sources, read.shown.nbytes <= limit)
+    kind = _type_at(lake.schema, path)
+    is_clock = known.kind.simpleString() == "timestamp_ntz"  # of the session's zone, where the column has instants
+    if kind is not None and (read.are_text or (is_clock and kind.simpleString() == "timestamp")):
+        cast = f"try_cast(key AS {kind.simpleString()})"
+        return _Known(known.frame(spark).selectExpr(cast), kind, lake.sources)
+    return known
+
+
+def _type_at(schema: StructType, path: tuple[str, ...]) -> DataType | None:
+    from pyspark.sql.types import StructType
+
+    found: DataType = schema
+    for name in path:
+        fields = found.fields if isinstance(found, StructType) else []
+        kind = next((f.dataType for f in fields if f.name.casefold() == name.casefold()), None)
+        if kind is None:
+            return None
+        found = kind
+    return found
+
+
+_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+_COMPARED_AS_THEY_ARE = ("string", "binary", "float", "double", "date", "timestamp", "timestamp_ntz")
+
+
+def _why_not(spark: SparkSession, lake: Lake, path: tuple[str, ...], kind: DataType) -> str | None:
+    """Return why the files' own values do not tell which rows Spark would join, or None."""
+    of_column = _type_at(lake.schema, path)
+    if of_column is None:
+        return "the column is not in the files' schema"
+    ours, theirs = of_column.simpleString(), kind.simpleString()
+    is_plain = (
+        (ours == theirs and ours in _COMPARED_AS_THEY_ARE)
+        or (ours in _WHOLE_NUMBERS and theirs in _WHOLE_NUMBERS)
+        or (ours.startswith("decimal") and theirs.startswith("decimal"))
+    )
+    if not is_plain:
+        return f"Spark compares {ours} with {theirs} in a type of its own"
+    asked = Comparison("=", path, None)
+    if isinstance(trusted(spark, asked, lake.schema, lake.options, lake.doubtful()), Opaque):
+        return "this session reads the column in a way of its own"
+    if any(lake.partitions(source).named(path[:1], case_sensitive=False) for source in lake.sources):
+        return "the column is the folders'"
+    return None
+
+
+def _narrowed(
+    spark: SparkSession,
+    lake: Lake,
+    path: tuple[str, ...],
+    known: _Known,
+    limit: int,
+    storage_options: StorageOptions,
+    progress: Progress | None,
+) -> _Known:
+    """Return the files that have candidates, and of keys that were looked up at once those that are among them."""
+    if not lake.sources:
+        return known
+    # Without a zone keys prove nothing of files that have one; those Spark reads as they are, whatever its zone.
+    timezone = None if known.kind.simpleString() == "timestamp_ntz" else Settings.of(spark).timezone
+    view = replace(lake.view(Settings.of(spark)), folders={})  # which are no columns of the keys
+    task = LookupTask(path, timezone, storage_options, view)
+    keys = known.keys if is_frame(known.keys) else known.keys.shown
+    places: set[tuple[str, int | None]] = set()
+    left: list[pa.Array] = []
+    num_keys = 0
+    for number, part in enumerate(key_parts(spark, keys, path[-1], limit)):
+        some, seen = places_of(spark, lake.sources, task, part, progress)
+        places |= some
+        num_keys += len(part)
+        left = [] if number else [as_spark_shows(part.shown.filter(_mask(seen)).drop_null())]
+    names = {name for name, _ in places}
+    files = [source for source in lake.sources if name_of(source) in names]
+    LOG.info("reading %d of %d files", len(files), len(lake.sources))
+    if left and is_frame(known.keys) and len(left[0]) > num_keys // 2:
+        # Of so many, Spark makes less of ours.
+        return _Known(known.keys, known.kind, files, left[0].nbytes <= limit, places)
+    if not left:  # they may be more than the driver holds
+        return _Known(known.keys, known.kind, files, places=places)
+    return _Known(left[0], known.kind, files, left[0].nbytes <= limit, places)
+
+
+def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
+    """Return the rows of the row groups that have candidates, or of their files where it cannot be so."""
+    from parquet_bloom.spark.row_groups import Unavailable, scan
+
+    files, _ = Judge(Constant(True)).judge(known.files)
+    kept = [
+        replace(file, row_groups=tuple(_only_candidates(group, source, known.places) for group in file.row_groups))
+        for file, source in zip(files, known.files, strict=True)
+    ]
+    frame = lake.files(known.files)
+    try:
+        return scan(frame, Pruning("the keys", tuple(kept), tuple(known.files)))
+    except Unavailable as why:
+        LOG.warning("reading whole files: %s", why)
+        return frame
+
+
+def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[str, int | None]]) -> RowGroupVerdict:
+    path = name_of(source)
+    if (path, None) in places or (path, group.row_group) in places:
+        return group
+    return replace(group, answer=CANNOT_MATCH, reason="it has no candidate")
+
+
+def _mask(seen: bytes) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.uint8(), len(seen), [None, pa.py_buffer(seen)]).cast(pa.bool_())
+
+
+def _joined(rows: DataFrame, path: tuple[str, ...], keys: DataFrame) -> DataFrame:
+    if len(path) == 1:
+        return rows.join(keys.toDF(path[0]), on=path[0], how="left_semi")
+    from pyspark.sql import functions as F
+
+    name = "the key"
+    while name in rows.columns:
+        name += "'"
+    keys = keys.toDF(name)
+    return rows.join(keys, F.col(".".join(map(quoted_name, path))) == F.col(quoted_name(name)), "left_semi")

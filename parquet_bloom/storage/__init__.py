@@ -1,0 +1,1 @@
+"""The one door to fsspec and to decoded pages: listing, reading by plans, replacing files."""

@@ -1,0 +1,96 @@
+"""Footers and filters kept in memory between calls, bounded, by file identity.
+
+A key is the file system, path, size and version (inode and times, or ETag), so what a replaced file had is never used
+for its successor; of a filter, the row group and the leaf as well. Nothing is kept of a file without such an identity,
+or of one that was changed just now: its next change might leave no trace in its times.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.storage.listing import Source
+
+CACHE_BYTES = 256 * 1024 * 1024
+"""What the cache that all calls share may hold."""
+
+_STRUCTS_PER_BYTE = 8
+"""What a footer's structs take in memory for each of its bytes, about."""
+
+
+class Cache:
+    """The most recently used footers and filters, of at most `max_bytes` in all. Safe to share between threads."""
+
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self._max_bytes, self._num_bytes = max_bytes, 0
+        self._entries: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def num_bytes(self) -> int:
+        """What the entries take, about."""
+        return self._num_bytes
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Any) -> Any:
+        """Return the entry, or None."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            self._entries.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Any, value: Any, num_bytes: int) -> None:
+        """Keep an entry, and let go of the least recently used ones that are too many then."""
+        with self._lock:
+            if key in self._entries:
+                self._num_bytes -= self._entries.pop(key)[1]
+            if num_bytes > self._max_bytes:
+                return
+            self._entries[key] = value, num_bytes
+            self._num_bytes += num_bytes
+            while self._num_bytes > self._max_bytes:
+                self._num_bytes -= self._entries.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._num_bytes = 0
+
+
+SHARED = Cache()
+"""The cache of every call that is not given one of its own."""
+
+
+def footer_of(source: Source, cache: Cache) -> Plan[Footer]:
+    """Plan to return a file's footer, from the cache if it has it."""
+    key = source.identity
+    footer: Footer | None = cache.get(key) if key else None
+    if footer is None:
+        footer = yield from read_footer(source.size, guess=source.footer_guess)
+        if key:  # the bytes before the footer are only for this call: filters have entries of their own
+            cache.put(key, replace(footer, before=b""), len(footer.raw) * _STRUCTS_PER_BYTE)
+    return footer
+
+
+def filter_of(
+    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, location: FilterLocation, cache: Cache
+) -> Plan[SplitBlockBloomFilter]:
+    """Plan to return a whole filter, from the cache if it has it."""
+    key = source.identity and (source.identity, row_group, leaf.index)
+    bloom: SplitBlockBloomFilter | None = cache.get(key) if key else None
+    if bloom is None:
+        bloom, _ = yield from read_filter(location, end=footer.start)
+        if key:
+            cache.put(key, bloom, bloom.num_bytes)
+    return bloom

@@ -1,0 +1,245 @@
+"""The only module that decodes pages: a column chunk -> its values, as physical Arrow arrays.
+
+A filter holds what the pages hold, not what Arrow makes of it: pyarrow wraps the years that a nanosecond cannot hold,
+shortens decimals in byte arrays, and narrows small integers. So pyarrow is given a footer of our own with one column
+chunk, the nodes above it, and no logical types; INT96 is read as twelve bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
+from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
+from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.storage.drive import open_chunk, run
+from parquet_bloom.storage.listing import Source
+
+BATCH_BYTES = 8 * 1024 * 1024
+"""Decoded bytes that one batch aims at."""
+
+BUFFER_BYTES = 1024 * 1024
+"""Compressed bytes that are read ahead of the decoder."""
+
+_DATA_PAGES = (ttypes.PageType.DATA_PAGE, ttypes.PageType.DATA_PAGE_V2)
+_DICTIONARY_ENCODINGS = (ttypes.Encoding.PLAIN_DICTIONARY, ttypes.Encoding.RLE_DICTIONARY)
+
+
+class ColumnChunks:
+    """The column chunks of one file, ready to be decoded. Holds the whole footer, decoded once."""
+
+    def __init__(self, source: Source, footer: Footer) -> None:
+        self._source, self._footer = source, footer
+        self._metadata, _ = decode(ttypes.FileMetaData, footer.raw)
+
+    def value_bound(self, row_group: int, leaf: LeafColumn) -> int:
+        """Return a number that the chunk's distinct values cannot exceed: its non-null values as counted.
+
+        Raises `CorruptFileError` where nothing that the footer says of the chunk can be relied on.
+        """
+        if problem := self._footer.chunk_problem(row_group, leaf):
+            raise CorruptFileError(problem, path=self._source.name)
+        chunk = self._chunk(row_group, leaf)
+        nulls = chunk.statistics.null_count if chunk.statistics else None
+        return max(0, int(chunk.num_values) - (nulls or 0))
+
+    def values(self, row_group: int, leaf: LeafColumn, *, each: bool = False) -> Iterator[pa.Array]:
+        """Yield physical Arrow arrays that together hold every value of the chunk, nulls left out or in.
+
+        A chunk whose data pages are all dictionary-encoded yields its dictionary alone: the same distinct
+        values. With `each`, all values come in their order, nulls in, as often as they are there. Raises
+        `CorruptFileError` if pages do not decode to what the footer counts, and `UnsupportedError` for a
+        codec that pyarrow lacks.
+        """
+        chunk = self._chunk(row_group, leaf)
+        if problem := self._footer.chunk_problem(row_group, leaf):
+            raise CorruptFileError(problem, path=self._source.name)
+        try:
+            if chunk.num_values == 0:
+                return
+            if _is_all_dictionary(chunk) and not each:
+                yield run(self._source, _read_dictionary(chunk, leaf, self._footer.start))
+            else:
+                yield from self._decode(row_group, leaf, chunk)
+        except (pa.ArrowNotImplementedError, NotImplementedError) as error:
+            raise UnsupportedError(f"{self._at(row_group, leaf)}: {error}") from error
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, ConcurrentChangeError) or (isinstance(error, OSError) and error.errno):
+                raise
+            what = f"{self._at(row_group, leaf)} does not decode: {error}"
+            raise CorruptFileError(what, path=self._source.name) from error
+
+    def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
+        num_rows = self._footer.metadata.row_groups[row_group].num_rows
+        metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
+        handle = (
+            pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *pages_extent(chunk))
+        )
+        entries = rows = nulls = 0
+        with (
+            handle,
+            pq.ParquetFile(
+                handle,
+                metadata=metadata,
+                buffer_size=BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            ) as file,
+        ):
+            for batch in file.iter_batches(_batch_rows(chunk, num_rows), use_threads=False):
+                rows += batch.num_rows
+                array = _leaf_values(batch.column(0))
+                entries += len(array)
+                nulls += array.null_count
+                yield array
+        self._check_counts(row_group, leaf, chunk, rows, entries, nulls)
+
+    def _check_counts(self, row_group: int, leaf: LeafColumn, chunk: Any, rows: int, entries: int, nulls: int) -> None:
+        expected = self._footer.metadata.row_groups[row_group].num_rows
+        counted = chunk.statistics.null_count if chunk.statistics else None
+        # Below a repeated node num_values also counts empty lists, which decoding does not show.
+        flat = not leaf.is_repeated
+        if rows != expected or entries > chunk.num_values or (flat and entries != chunk.num_values):
+            raise CorruptFileError(
+                f"{self._at(row_group, leaf)} decodes to {rows} rows and {entries} values; "
+                f"the footer says {expected} and {chunk.num_values}",
+                path=self._source.name,
+            )
+        if flat and counted is not None and counted != nulls:
+            raise CorruptFileError(
+                f"{self._at(row_group, leaf)} decodes to {nulls} nulls; its statistics say {counted}",
+                path=self._source.name,
+            )
+
+    def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
+        return self._metadata.row_groups[row_group].columns[leaf.index].meta_data
+
+    def _at(self, row_group: int, leaf: LeafColumn) -> str:
+        return f"row group {row_group}, column {leaf.name}"
+
+
+def _is_all_dictionary(chunk: Any) -> bool:
+    pages = [s for s in chunk.encoding_stats or () if s.page_type in _DATA_PAGES and s.count]
+    return (
+        bool(pages)
+        and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages)
+        and bool(chunk.dictionary_page_offset)
+        and 0 < chunk.dictionary_page_offset < (chunk.data_page_offset or 0)
+    )
+
+
+def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
+    """Plan to read a chunk's dictionary page and return its values."""
+    start, stop = chunk.dictionary_page_offset, min(chunk.data_page_offset, end)
+    if start >= stop:
+        raise CorruptFileError("the dictionary page begins beyond the pages", offset=start)
+    (data,) = yield [ByteRange(start, stop)]
+    header, length = decode(ttypes.PageHeader, data)
+    dictionary = header.dictionary_page_header
+    page = data[length : length + (header.compressed_page_size or 0)]
+    if (
+        header.type != ttypes.PageType.DICTIONARY_PAGE
+        or dictionary is None
+        or dictionary.num_values is None
+        or header.uncompressed_page_size is None
+        or len(page) != header.compressed_page_size
+    ):
+        raise CorruptFileError("the dictionary page is not where the footer says", offset=start)
+    if header.crc is not None and zlib.crc32(page) != header.crc & 0xFFFFFFFF:
+        raise CorruptFileError("the dictionary page does not have the checksum that it states", offset=start)
+    values = _decode_plain_page(page, dictionary.num_values, header.uncompressed_page_size, chunk, leaf)
+    if len(values) != dictionary.num_values or _plain_size(values, leaf) != header.uncompressed_page_size:
+        raise CorruptFileError("the dictionary page does not hold the values that it counts", offset=start)
+    return values
+
+
+def _plain_size(values: pa.Array, leaf: LeafColumn) -> int:
+    """Return the bytes that values take when they are plain-encoded, each BYTE_ARRAY after its length."""
+    if leaf.width is not None:
+        return len(values) * leaf.width
+    lengths: int = pc.sum(pc.binary_length(values)).as_py() or 0
+    return lengths + 4 * len(values)
+
+
+def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: LeafColumn) -> pa.Array:
+    """Return the values of a compressed run of plain-encoded ones, by way of a file with that one page."""
+    rle = ttypes.Encoding.RLE
+    header = encode(
+        ttypes.PageHeader(
+            type=ttypes.PageType.DATA_PAGE,
+            uncompressed_page_size=size,
+            compressed_page_size=len(page),
+            data_page_header=ttypes.DataPageHeader(count, ttypes.Encoding.PLAIN, rle, rle),
+        )
+    )
+    column = ttypes.ColumnMetaData(
+        type=chunk.type,
+        encodings=[ttypes.Encoding.PLAIN],
+        codec=chunk.codec,
+        num_values=count,
+        total_uncompressed_size=len(header) + size,
+        total_compressed_size=len(header) + len(page),
+        data_page_offset=len(MAGIC),
+    )
+    metadata = _metadata(leaf, [Repetition.REQUIRED], column, count)
+    with pq.ParquetFile(pa.BufferReader(MAGIC + header + page), metadata=metadata) as file:
+        return file.read(use_threads=False).column(0).combine_chunks()
+
+
+def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: int) -> pq.FileMetaData:
+    """Return a footer of one row group with one physical column, below as many groups as `nodes` has."""
+    as_bytes = leaf.physical_type is PhysicalType.INT96
+    type_ = PhysicalType.FIXED_LEN_BYTE_ARRAY if as_bytes else leaf.physical_type
+    names = [f"n{depth}" for depth in range(len(nodes))]
+    schema = [ttypes.SchemaElement(name="root", num_children=1)]
+    for name, node in zip(names[:-1], nodes[:-1], strict=True):
+        schema.append(ttypes.SchemaElement(name=name, repetition_type=int(node), num_children=1))
+    length = 12 if as_bytes else leaf.type_length
+    schema.append(
+        ttypes.SchemaElement(type=int(type_), type_length=length, repetition_type=int(nodes[-1]), name=names[-1])
+    )
+    column = ttypes.ColumnMetaData(
+        type=int(type_),
+        encodings=chunk.encodings,
+        path_in_schema=names,
+        codec=chunk.codec,
+        num_values=chunk.num_values,
+        total_uncompressed_size=chunk.total_uncompressed_size,
+        total_compressed_size=chunk.total_compressed_size,
+        data_page_offset=chunk.data_page_offset,
+        dictionary_page_offset=chunk.dictionary_page_offset,
+    )
+    row_group = ttypes.RowGroup(
+        columns=[ttypes.ColumnChunk(file_offset=0, meta_data=column)],
+        total_byte_size=chunk.total_uncompressed_size,
+        num_rows=num_rows,
+    )
+    # The version is 1 and created_by is unset, so that no writer's quirks are corrected behind our back.
+    raw = encode(ttypes.FileMetaData(version=1, schema=schema, num_rows=num_rows, row_groups=[row_group]))
+    return pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
+
+
+def _batch_rows(chunk: Any, num_rows: int) -> int:
+    row_bytes = max(1.0, (chunk.total_uncompressed_size or 0) / max(1, num_rows))
+    return int(min(max(BATCH_BYTES / row_bytes, 256), 128 * 1024))
+
+
+def _leaf_values(array: pa.Array) -> pa.Array:
+    """Return the leaf's values out of the groups and lists around it."""
+    while True:
+        if pa.types.is_struct(array.type):
+            array = array.flatten()[0]
+        elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            array = array.flatten()
+        else:
+            return array

@@ -1,0 +1,136 @@
+"""A folder of our own files beside the data: the index."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from parquet_bloom.errors import (
+    UnsupportedError,
+)
+from parquet_bloom.storage import local_files, s3
+from parquet_bloom.storage.listing import (
+    DATES,
+    Source,
+    StorageOptions,
+    exists,
+    is_local,
+    one_spelling,
+    remote_source,
+    resolve,
+    stat_source,
+)
+from parquet_bloom.storage.store_errors import ask
+
+# ---- a folder of small files -------------------------------------------------------------
+
+
+class Folder:
+    """A folder of files that are written once and never changed, on any file system."""
+
+    def __init__(self, path: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> None:
+        self.fs, self.path = resolve(path, filesystem, storage_options)
+        self.name = path
+        self._is_local = is_local(self.fs)
+
+    def names(self) -> list[str]:
+        """Return the names of the files in it, sorted; none where there is no such folder."""
+        if self._is_local:
+            try:
+                return sorted(os.listdir(self.path))
+            except FileNotFoundError:
+                return []
+        self.fs.invalidate_cache(self.path)
+        try:
+            listed = ask(self.name, self.fs.ls, self.path, detail=False)
+            return sorted(name.rstrip("/").rpartition("/")[2] for name in listed)
+        except FileNotFoundError:
+            return []
+
+    def source(self, name: str) -> Source:
+        """Return one of its files; raises `FileNotFoundError`."""
+        path = f"{self.path.rstrip('/')}/{name}"
+        if self._is_local:
+            return stat_source(self.fs, path, path, os.stat(path), name)
+        return remote_source(self.fs, ask(self.name, self.fs.info, path), self.path, self.name)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file whole, or raise `FileExistsError`, also where another writer was a moment before."""
+        path = f"{self.path.rstrip('/')}/{name}"
+        if self._is_local:
+            os.makedirs(self.path, exist_ok=True)
+            local_files.create(Path(path), data)
+        elif s3.is_s3(self.fs):
+            ask(self.name, s3.create, self.fs, path, data)
+        else:
+            if exists(self.fs, path):
+                raise FileExistsError(path)
+            ask(self.name, self.fs.pipe_file, path, data)
+
+    def times(self) -> dict[str, int]:
+        """Return when each file was written last, in whole milliseconds since 1970, by name; folders have times, too.
+
+        Raises `UnsupportedError` where the store does not tell.
+        """
+        if self._is_local:
+            with os.scandir(self.path) as entries:
+                return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+        self.fs.invalidate_cache(self.path)
+        found = {}
+        for info in self.fs.ls(self.path, detail=True):
+            if info["type"] == "file":
+                found[info["name"].rpartition("/")[2]] = self._time(info)
+        return found
+
+    def _time(self, info: dict[str, Any]) -> int:
+        for key in DATES:
+            if info.get(key) is not None:
+                with contextlib.suppress(ValueError):
+                    return round(float(one_spelling(info[key])) * 1_000_000) // 1000
+        raise UnsupportedError(f"when {info['name']} was written is not to be had from its store")
+
+    @property
+    def may_be_exclusive(self) -> bool:
+        """Whether the kind of store can let `create` write a file only where there is none."""
+        return self._is_local or s3.is_s3(self.fs)
+
+    def require_exclusive(self) -> None:
+        """Raise `UnsupportedError` unless `create` was seen to refuse a file that exists, also to another writer.
+
+        A hidden file is written and removed again for it. A disk without hard links fails, and a store that ignores
+        conditions on what it is sent.
+        """
+        name = f".{os.urandom(8).hex()}.parquet-bloom.tmp"
+        try:
+            if self._is_local:
+                local_files.require_links(Path(self.path) / name)
+            else:
+                self.create(name, b"1")
+                with contextlib.suppress(FileExistsError):
+                    self.create(name, b"2")
+                    raise UnsupportedError(f"{self.name} is in a store that replaces a file although told not to")
+        finally:
+            self.remove([name])
+
+    def age(self, name: str) -> float:
+        """Return how many seconds ago a file was written, 0 where that cannot be told."""
+        with contextlib.suppress(Exception):  # stores have errors of their own
+            changed = self.fs.modified(f"{self.path.rstrip('/')}/{name}")
+            return max(0.0, time.time() - float(one_spelling(changed)))
+        return 0.0
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; one that is gone already is as good."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                ask(self.name, self.fs.rm_file, f"{self.path.rstrip('/')}/{name}")
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder itself where nothing is in it."""
+        if self._is_local:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.path)

@@ -1,0 +1,151 @@
+"""Replaces files: atomically on a disk, within the store for objects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from parquet_bloom.errors import (
+    ConcurrentChangeError,
+    FilterExistsError,
+    UnsupportedError,
+)
+from parquet_bloom.storage import local_files, s3
+from parquet_bloom.storage.drive import etag
+from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
+from parquet_bloom.storage.store_errors import ask
+
+# ---- writing -----------------------------------------------------------------------------
+
+
+class Rewrite(Protocol):
+    """A new file under way: a prefix of the old one, then what is appended. Nothing is visible before `commit`."""
+
+    position: int
+    stale: str | None
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def copy(self) -> None:
+        """Copy the prefix."""
+
+    def append(self, data: bytes) -> int:
+        """Write `data` at the end; return its offset in the new file."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return bytes of the new file as they are now."""
+
+    def commit(self) -> None:
+        """Make the new file visible, or raise and leave the old one."""
+
+
+def rewrite(source: Source, keep: int, *, target: str | None = None, keep_mtime: bool = False) -> Rewrite:
+    """Return a rewrite of `source` that starts with its first `keep` bytes.
+
+    Without `target` it replaces the source; with it, a path on the source's filesystem that must not exist.
+    """
+    if source.local is not None:
+        new = Path(target) if target is not None else None
+        if new is not None:
+            new.parent.mkdir(parents=True, exist_ok=True)
+        return local_files.Rewrite(source.local, keep, version=source.version, target=new, keep_mtime=keep_mtime)
+    if s3.is_s3(source.fs):
+        return s3.S3Rewrite(source.fs, source.path, keep, etag=etag(source), target=target)
+    return _ObjectRewrite(source, keep, target)
+
+
+class _ObjectRewrite:
+    """The rewrite for every other filesystem: what is appended waits in memory, `commit` puts the whole object."""
+
+    def __init__(self, source: Source, keep: int, target: str | None) -> None:
+        from fsspec.archive import AbstractArchiveFileSystem
+
+        self._source, self._keep, self._target = source, keep, target or source.path
+        self._tail = bytearray()
+        self.position = keep
+        self.stale: str | None = None
+        if isinstance(source.fs, AbstractArchiveFileSystem):
+            raise UnsupportedError("a file inside an archive cannot be written; take it out first")
+        if _is_local_inside(source.fs):
+            raise UnsupportedError("a folder of local files is not replaced safely through pyarrow; give paths alone")
+        if target is not None and exists(source.fs, target):
+            raise FilterExistsError(f"{target} exists; name a path that does not, or remove it first")
+        self._check_unchanged()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tail.clear()
+
+    def copy(self) -> None:
+        pass
+
+    def append(self, data: bytes) -> int:
+        start = self.position
+        self._tail += data
+        self.position += len(data)
+        return start
+
+    def read(self, start: int, length: int) -> bytes:
+        at = start - self._keep
+        return bytes(self._tail[at : at + length])
+
+    def commit(self) -> None:
+        fs = self._source.fs
+        kept = ask(self._source.name, fs.cat_file, self._source.path, 0, self._keep)
+        self._check_unchanged()
+        if len(kept) != self._keep:
+            raise ConcurrentChangeError(f"{self._source.name} became shorter since it was read; nothing was written")
+        content = kept + self._tail
+        try:
+            ask(self._target, fs.pipe_file, self._target, content)
+        except NotImplementedError:
+            raise UnsupportedError(f"{type(fs).__name__} cannot be written to; copy the file to where it can") from None
+        if ask(self._target, fs.size, self._target) != len(content):
+            raise ConcurrentChangeError(f"{self._target} has not the size that was written")
+
+    def _check_unchanged(self) -> None:
+        fs, path = self._source.fs, self._source.path
+        fs.invalidate_cache(fs._parent(path))
+        if remote_version(ask(self._source.name, fs.info, path)) != self._source.version:
+            raise ConcurrentChangeError(f"{self._source.name} changed since it was read; nothing was written")
+
+
+def _is_local_inside(fs: Any) -> bool:
+    """Return whether pyarrow would write to a local disk, where it truncates a file before it has the new one."""
+    inner: Any = getattr(fs, "fs", None)
+    while type(inner).__name__ == "SubTreeFileSystem":
+        inner = inner.base_fs
+    return getattr(inner, "type_name", None) == "local"
+
+
+def join_output(fs: Any, output: str, relative: str = "") -> str:
+    """Return the path, as `fs` calls it, of `output` or of what lies below it."""
+    scheme = output.partition("://")[0] if "://" in output else None
+    if scheme is not None and scheme not in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol):
+        raise UnsupportedError(f"{output} is not on the file system of what is read; copy it there afterwards")
+    inner = os.path.abspath(at_home(output)) if is_local(fs) and scheme is None else fs._strip_protocol(output)
+    return f"{inner.rstrip('/')}/{relative}" if relative else inner
+
+
+def summaries_above(source: Source, sentence: str) -> list[str]:
+    """Return a sentence for each `_metadata` file from a local file's folder up to the one it was found under.
+
+    Such a file repeats footers; engines on object stores have given it up.
+    """
+    folder, top = os.path.dirname(source.path), source.path.removesuffix(source.relative).rstrip("/")
+    found = []
+    while source.is_local and folder.startswith(top):
+        if os.path.exists(summary := f"{folder}/_metadata"):
+            found.append(sentence.format(summary))
+        if folder in (top, "/"):
+            break
+        folder = os.path.dirname(folder)
+    return found

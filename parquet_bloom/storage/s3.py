@@ -1,0 +1,356 @@
+"""Rewrites an object on S3 so that the old bytes never leave the store.
+
+Multipart upload: the old object is copied server side as the first part (in equal ranges above 5 GiB), what is appended
+follows, and nothing is visible before Complete. Objects below 5 MiB, the least that a part may have, take a GET and a
+PUT. Complete and PUT are conditional on the ETag that was read; a HEAD just before also catches stores that ignore the
+condition. (Amazon S3 API: UploadPartCopy, CompleteMultipartUpload, "Multipart upload limits".)
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, ParquetBloomError, UnsupportedError
+
+CONFIG = {"max_pool_connections": 64, "read_timeout": 120}
+"""Ten connections are too few for rounds of reads, and 15 seconds for copying 5 GiB."""
+
+MIN_PART = 5 * 1024 * 1024
+"""The least that every part but the last must have."""
+
+MAX_PART = 5 * 1024 * 1024 * 1024
+"""The most that one part may have."""
+
+TAIL_PART = 64 * 1024 * 1024
+"""What is appended is uploaded whenever this much has gathered."""
+
+READ_BACK = 16 * 1024 * 1024
+"""What was appended is read back in pieces of this size."""
+
+_ABORTS = 3
+
+_RETENTION = ("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus")
+
+_CARRIED = (
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+    "Expires",
+    "Metadata",
+    "StorageClass",
+    "ServerSideEncryption",
+    "SSEKMSKeyId",
+    "BucketKeyEnabled",
+    "WebsiteRedirectLocation",
+    *_RETENTION,
+)
+"""What HEAD tells of an object and the new one must be given again."""
+
+_CHECKSUMS = ("ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256")
+_REFUSALS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+
+
+def is_s3(fs: Any) -> bool:
+    """Return whether this filesystem is s3fs."""
+    return hasattr(fs, "call_s3") and hasattr(fs, "split_path")
+
+
+def fetch(fs: Any, asked: list[tuple[str, int, int, str]], *, in_flight: int) -> list[bytes | Exception]:
+    """Return the bytes of each (path, start, stop, ETag), or the error that it gave; `in_flight` are asked for at once.
+
+    An object that is not at its ETag any more is a `ConcurrentChangeError`: bytes of two versions never mix.
+    """
+    import asyncio
+
+    from fsspec.asyn import sync
+
+    async def one(path: str, start: int, stop: int, etag: str, turn: asyncio.Semaphore) -> bytes:
+        if start >= stop:
+            return b""
+        bucket, key, version = fs.split_path(path)
+        span = {"Range": f"bytes={start}-{stop - 1}", "IfMatch": _quoted(etag)}
+        async with turn:
+            try:
+                answer = await fs._call_s3("get_object", Bucket=bucket, Key=key, **_version(version), **span)
+            except OSError as error:
+                if _is_refusal(error) and not isinstance(error, FileNotFoundError):
+                    raise ConcurrentChangeError(f"s3://{path} changed while it was read") from error
+                raise
+            async with answer["Body"] as body:
+                data: bytes = await body.read()
+        if answer["ETag"].strip('"') != etag:  # a store that ignores the condition
+            raise ConcurrentChangeError(f"s3://{path} changed while it was read")
+        return data
+
+    async def all_of_them() -> list[Any]:
+        turn = asyncio.Semaphore(in_flight)
+        return await asyncio.gather(*(one(*each, turn) for each in asked), return_exceptions=True)
+
+    return list(sync(fs.loop, all_of_them))
+
+
+def give_reason(fs: Any, path: str) -> None:
+    """Raise what the store says of a path that it refuses to show; a listing is refused with words."""
+    bucket, key, _ = fs.split_path(path)
+    fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
+
+
+def create(fs: Any, path: str, data: bytes) -> None:
+    """Put a new object; raises `FileExistsError` where there is one, also if it came while this was sent."""
+    bucket, key, _ = fs.split_path(path)
+    try:
+        with _os_errors():
+            fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+    except OSError as error:
+        # Where only the answer was lost, the call was made again and refused for its own success.
+        if _is_refusal(error) and fs.cat_file(path) != data:
+            raise FileExistsError(path) from error
+        if not _is_refusal(error):
+            raise
+    fs.invalidate_cache(path)
+
+
+class S3Rewrite:
+    """The rewrite of an S3 object: its first `keep` bytes, then what is appended; see `storage.Rewrite`."""
+
+    def __init__(self, fs: Any, path: str, keep: int, *, etag: str, target: str | None) -> None:
+        self._fs, self._keep, self._etag = fs, keep, etag  # the ETag without its quotes
+        self._bucket, self._key, self._version = fs.split_path(path)
+        self._target_bucket, self._target_key, _ = fs.split_path(target or path)
+        self._in_place = target is None
+        self._upload: str | None = None
+        self._parts: list[dict[str, Any]] = []
+        self._pending = bytearray()
+        self._whole: bytes | None = None  # of a small object: what is kept of it
+        self._digest = hashlib.sha256()  # of what is appended
+        self.position = keep
+        self.stale: str | None = None
+        if self._version and self._in_place:
+            raise UnsupportedError("the path names one version of an object, and a version never changes")
+        self._head = self._require_unchanged()
+        if self._head.get("SSECustomerAlgorithm"):
+            raise UnsupportedError(
+                "the object is encrypted with a key of its owner's, which would be needed to copy it"
+            )
+        if not self._in_place and self._exists():
+            raise FilterExistsError(f"s3://{target} exists; name a path that does not, or remove it first")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pending.clear()
+        if self._upload is not None:
+            upload, self._upload = self._upload, None
+            for _ in range(_ABORTS):
+                with contextlib.suppress(OSError):
+                    self._to_target("abort_multipart_upload", UploadId=upload)
+                    return
+
+    def copy(self) -> None:
+        """Copy the old object's first `keep` bytes within the store, or fetch them if they are too few for that."""
+        if self._keep < MIN_PART:
+            span = {"Range": f"bytes=0-{self._keep - 1}", "IfMatch": _quoted(self._etag)}
+            self._whole = self._body(self._from_source("get_object", **span))
+            if len(self._whole) != self._keep:
+                raise self._changed()
+            return
+        self._upload = self._to_target("create_multipart_upload", **self._attributes())["UploadId"]
+        source = {"Bucket": self._bucket, "Key": self._key, **_version(self._version)}
+        for start, stop in _equal_ranges(self._keep):
+            number = len(self._parts) + 1
+            try:
+                answer = self._to_target(
+                    "upload_part_copy",
+                    UploadId=self._upload,
+                    PartNumber=number,
+                    CopySource=source,
+                    CopySourceRange=f"bytes={start}-{stop - 1}",
+                    CopySourceIfMatch=_quoted(self._etag),
+                )
+            except OSError as error:
+                if _is_refusal(error):
+                    raise self._changed() from error
+                raise
+            self._parts.append(_part(number, answer["CopyPartResult"]))
+
+    def append(self, data: bytes) -> int:
+        """Take `data` for the end; return its offset in the new object."""
+        if self._upload is not None and len(self._pending) >= TAIL_PART:
+            self._send_pending()
+        start = self.position
+        self._pending += data
+        self.position += len(data)
+        self._digest.update(data)
+        return start
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return bytes that were just appended; `commit` reads all of them back from the store."""
+        at = start - (self.position - len(self._pending))
+        return bytes(self._pending[at : at + length])
+
+    def commit(self) -> None:
+        """Make the new object visible and read back what was appended, or raise and leave the old one."""
+        if self._upload is not None and self._pending:
+            self._send_pending()
+        self._require_unchanged()
+        try:
+            etag = self._publish()
+        except OSError as error:
+            # The answer alone may have been lost; then the call, made again, was refused for its own success.
+            if not self._has_arrived():
+                if _is_refusal(error):
+                    raise self._changed() from error
+                raise
+        else:
+            self._read_back(etag)
+        self._upload = None
+        self._fs.invalidate_cache(f"{self._target_bucket}/{self._target_key}")
+
+    def _publish(self) -> str:
+        condition = {"IfMatch": _quoted(self._etag)} if self._in_place else {"IfNoneMatch": "*"}
+        if self._upload is None:
+            assert self._whole is not None
+            body = self._whole + self._pending
+            answer = self._to_target("put_object", Body=body, ContentMD5=_md5(body), **self._attributes(), **condition)
+        else:
+            parts = {"Parts": self._parts}
+            answer = self._to_target(
+                "complete_multipart_upload", UploadId=self._upload, MultipartUpload=parts, **condition
+            )
+            self._upload = None
+        return str(answer["ETag"]).strip('"')
+
+    def _send_pending(self) -> None:
+        number, body = len(self._parts) + 1, bytes(self._pending)
+        answer = self._to_target(
+            "upload_part", UploadId=self._upload, PartNumber=number, Body=body, ContentMD5=_md5(body)
+        )
+        self._parts.append(_part(number, answer))
+        self._pending.clear()
+
+    def _has_arrived(self) -> bool:
+        with contextlib.suppress(OSError):
+            etag = str(self._to_target("head_object")["ETag"]).strip('"')
+            if not self._in_place or etag != self._etag:
+                self._read_back(etag)
+                return True
+        return False
+
+    def _read_back(self, etag: str) -> None:
+        """Raise unless the object at `etag` is the one that was to be written, as far as it is new."""
+        name = f"s3://{self._target_bucket}/{self._target_key}"
+        digest = hashlib.sha256()
+        try:
+            size = self._to_target("head_object", IfMatch=_quoted(etag))["ContentLength"]
+            for start in range(self._keep, self.position, READ_BACK):
+                span = f"bytes={start}-{min(start + READ_BACK, self.position) - 1}"
+                digest.update(self._body(self._to_target("get_object", Range=span, IfMatch=_quoted(etag))))
+        except OSError as error:
+            if _is_refusal(error):
+                raise ConcurrentChangeError(f"{name} was written, and then replaced by another writer") from error
+            raise OSError(f"{name} was written, but could not be read back: {error}") from error
+        if size != self.position or digest.digest() != self._digest.digest():
+            raise OSError(f"{name} does not read back as it was written")
+
+    def _require_unchanged(self) -> Any:
+        try:
+            head = self._from_source("head_object")
+        except FileNotFoundError:
+            raise self._changed() from None
+        if head["ETag"].strip('"') != self._etag:
+            raise self._changed()
+        return head
+
+    def _changed(self) -> ConcurrentChangeError:
+        what = f"s3://{self._bucket}/{self._key} changed since it was read"
+        if not self._in_place:
+            what = f"s3://{self._target_bucket}/{self._target_key} was made meanwhile, or its source changed"
+        return ConcurrentChangeError(f"{what}; nothing was written")
+
+    def _exists(self) -> bool:
+        try:
+            self._to_target("head_object")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _attributes(self) -> dict[str, Any]:
+        found = {name: self._head[name] for name in _CARRIED if self._head.get(name) not in (None, {}, "")}
+        until = found.get("ObjectLockRetainUntilDate")
+        if not self._in_place or (until is not None and until <= datetime.now(UTC)):
+            found = {name: value for name, value in found.items() if name not in _RETENTION}
+        if self._head.get("TagCount"):
+            tags = self._from_source("get_object_tagging")["TagSet"]
+            found["Tagging"] = urlencode([(tag["Key"], tag["Value"]) for tag in tags])
+        return found
+
+    def _from_source(self, method: str, **arguments: Any) -> Any:
+        return self._call(method, Bucket=self._bucket, Key=self._key, **_version(self._version), **arguments)
+
+    def _to_target(self, method: str, **arguments: Any) -> Any:
+        return self._call(method, Bucket=self._target_bucket, Key=self._target_key, **arguments)
+
+    def _call(self, method: str, **arguments: Any) -> Any:
+        with _os_errors():
+            return self._fs.call_s3(method, **arguments)
+
+    def _body(self, answer: Any) -> bytes:
+        from fsspec.asyn import sync
+
+        with _os_errors():
+            data: bytes = sync(self._fs.loop, answer["Body"].read)
+            return data
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """Make errors of the connection, which are botocore's own, the errors that the callers expect."""
+    try:
+        yield
+    except (OSError, ParquetBloomError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+def _equal_ranges(length: int) -> list[tuple[int, int]]:
+    count = -(-length // MAX_PART)
+    edges = [length * i // count for i in range(count + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def _part(number: int, answer: Any) -> dict[str, Any]:
+    """Return what Complete wants to hear of a part: its ETag, and its checksum where the store keeps one."""
+    sums = {name: value for name, value in answer.items() if name in _CHECKSUMS and value}
+    return {"PartNumber": number, "ETag": answer["ETag"], **sums}
+
+
+def _version(version: str | None) -> dict[str, str]:
+    return {"VersionId": version} if version else {}
+
+
+def _quoted(etag: str) -> str:
+    return f'"{etag}"'
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _is_refusal(error: OSError) -> bool:
+    """Return whether a condition was not met: the object was replaced, made or removed meanwhile."""
+    answer = getattr(error.__cause__, "response", None) or {}
+    return isinstance(error, FileNotFoundError) or answer.get("Error", {}).get("Code") in _REFUSALS

@@ -1,0 +1,79 @@
+"""What stores and the libraries that talk to them raise, as errors of ours that name the path.
+
+Every library below fsspec has a family of errors of its own (botocore's, aiohttp's, paramiko's ...), and a misspelt
+option is a bare TypeError. Whoever asks a store for something asks by `ask`, so none of them gets any further.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from parquet_bloom.errors import ParquetBloomError, StoreError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_AS_THEY_ARE = (
+    *(ParquetBloomError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError),
+    *(ImportError, ValueError, NotImplementedError, MemoryError, RecursionError),
+)
+"""Errors that callers go by, or that say all that is to be said."""
+
+_GONE = (404, 410)
+
+
+def ask(name: str, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
+    """Return what a call of a store returns; what it raises is an `OSError` that begins with `name`, the user's path.
+
+    Errors that callers go by, such as `FileNotFoundError`, and those of this machine's own disks stay as they are.
+    """
+    try:
+        return call(*arguments, **options)
+    except _AS_THEY_ARE:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise store_error(error, name) from error
+
+
+def store_error(error: Exception, name: str) -> OSError:
+    """Return an error of a store as one that names the path and says what the store said, with the store's own code."""
+    kind = type(error)
+    text = f"{name}: {code_of(error) or kind.__name__}: {_text(error)}"
+    if isinstance(error, TypeError) and "unexpected keyword argument" in text:
+        option = re.search(r"argument '(\w+)'", text)
+        text = f"{name}: the store takes no option {option[1] if option else ''!r}; correct the storage options"
+    is_builtin = isinstance(error, OSError) and getattr(builtins, kind.__name__, None) is kind and kind is not OSError
+    return kind(text) if is_builtin else StoreError(text)  # type: ignore[return-value]
+
+
+def code_of(error: BaseException) -> str | None:
+    """Return what a store of Amazon's kind calls an error, such as ExpiredToken or 403; None for other errors."""
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    for cause in causes:
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", "")) or None
+    return None
+
+
+def is_absence(error: FileNotFoundError) -> bool:
+    """Return whether a store said that there is no such thing; some libraries say so of whatever goes wrong."""
+    cause = error.__cause__
+    if cause is None or isinstance(cause, FileNotFoundError) or hasattr(cause, "response"):
+        return True
+    return getattr(cause, "status", None) in _GONE
+
+
+def _text(error: Exception) -> str:
+    try:
+        said = str(error)
+    except Exception:  # some errors cannot even be shown
+        said = ""
+    return " ".join(said.split()) or "it says no more"

@@ -1,0 +1,93 @@
+"""What a swap of files owes to each feature of a Delta table, by the name that the table's protocol has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+THROUGH_DELTALAKE = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Features of tables that deltalake commits to."""
+
+BY_ENTRY = frozenset(
+    {
+        "allowColumnDefaults",  # asks something of new rows only
+        "checkpointProtection",  # of what cleans the log up
+        "clustering",  # statistics and the clustering's name stay with the file
+        "domainMetadata",  # no domain changes
+        "icebergCompatV1",  # a copy is as convertible as its file, and has its tags
+        "icebergCompatV2",
+        "identityColumns",  # asks something of new rows only
+        "inCommitTimestamp",  # each commit has its time, later than the one before
+        "typeWidening",  # a copy has its file's types, which readers widen
+        "vacuumProtocolCheck",  # asks something of VACUUM only
+    }
+)
+"""Features of tables that deltalake does not commit to, but that only want to be carried along."""
+
+_MANAGED = "its commits must go through the catalog that manages it, which is not known here"
+_ROW_IDS = "new files must have new row ids, and the old ones as columns, which a copy of a file has not"
+
+_REFUSED = {
+    "rowTracking": _ROW_IDS,
+    "icebergCompatV3": _ROW_IDS,
+    "icebergWriterCompatV1": "how Iceberg's writers want its files is not known here",
+    "icebergWriterCompatV3": "how Iceberg's writers want its files is not known here",
+    "materializePartitionColumns": "new files must hold the partition columns, which a copy of an older file has not",
+    "typeWidening-preview": "which type a file has goes by the version that added it, and a copy has another",
+    "catalogManaged": _MANAGED,
+    "catalogOwned-preview": _MANAGED,
+    "coordinatedCommits-preview": _MANAGED,
+    "managedCommit-preview": _MANAGED,
+}
+
+_OF_VERSION = {
+    2: ("appendOnly", "invariants"),
+    3: ("checkConstraints",),
+    4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
+}
+"""What a writer version from before features brought along."""
+
+_NAMED = 7
+"""The writer version that names the features."""
+
+
+def writer_features(protocol: Mapping[str, Any]) -> frozenset[str]:
+    """Return the features that those who write to a table of this protocol must know."""
+    version = protocol.get("minWriterVersion") or 1
+    if version == _NAMED:
+        return frozenset(protocol.get("writerFeatures") or ())
+    return frozenset(name for since, names in _OF_VERSION.items() if since <= version for name in names)
+
+
+def refused_feature(protocol: Mapping[str, Any]) -> str | None:
+    """Return why no file of a table of this protocol can be swapped, naming the feature; or None."""
+    version = protocol.get("minWriterVersion") or 1
+    if version > _NAMED:
+        return f"it is of writer version {version}, which is not known here"
+    for name in sorted(writer_features(protocol) - THROUGH_DELTALAKE - BY_ENTRY):
+        return f"it has the feature {name}: {_REFUSED.get(name, 'what it asks of a new file is not known here')}"
+    return None
+
+
+def features_for_entry(protocol: Mapping[str, Any]) -> frozenset[str]:
+    """Return the features for which deltalake refuses to commit to a table of this protocol."""
+    return writer_features(protocol) - THROUGH_DELTALAKE
+
+
+__all__ = ["features_for_entry", "refused_feature", "writer_features"]

@@ -1,0 +1,1 @@
+"""What a value is as bytes, how it compares, and how it is written as text."""

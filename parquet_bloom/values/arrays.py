@@ -1,0 +1,159 @@
+"""Arrow arrays as the hashes of the values that pages hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom import _kernel
+from parquet_bloom.format.schema import LeafColumn, PhysicalType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+from parquet_bloom.format.schema import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64, INT96
+from parquet_bloom.values.encoding import both_zeros, decode_plain, pack_float, pack_int96, unpack_int96
+from parquet_bloom.values.literals import DAY, byte_array_types
+
+# --- arrays ---------------------------------------------------------------------------------------------------
+
+
+def hash_array(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:
+    """Return the hashes of every value that is not null, as native-endian uint64, 8 bytes each.
+
+    `array` holds what the pages hold: int32, int64, float, double, any binary or string type, or
+    fixed_size_binary of `type_length` (of 12 for INT96). Of a dictionary-encoded chunk each value in use is
+    hashed once. Raises `TypeError` if the array's type is not the leaf's physical type.
+    """
+    return b"".join(_hash_chunk(chunk) for chunk in _chunks(leaf, array))
+
+
+def _hash_chunk(chunk: Any) -> bytes:
+    import pyarrow as pa
+
+    if len(chunk) == chunk.null_count:
+        return b""
+    buffers = chunk.buffers()
+    if len(buffers) == 3:
+        wide = chunk.type in (pa.large_binary(), pa.large_string())
+        data = buffers[2] if buffers[2] is not None else b""
+        hashes = _kernel.hash_variable(buffers[1], 8 if wide else 4, data, chunk.offset, len(chunk))
+    else:
+        hashes = _kernel.hash_fixed(buffers[1], chunk.type.bit_width // 8, chunk.offset, len(chunk))
+    if not chunk.null_count:
+        return hashes
+    # What lies under a null is hashed too and dropped here, 8 bytes a value instead of the value.
+    kept = pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid())
+    return bytes(memoryview(kept.buffers()[1])[8 * kept.offset : 8 * (kept.offset + len(kept))])
+
+
+def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
+    """Yield the array's chunks as the kernel takes them: no dictionaries, no views."""
+    import pyarrow as pa
+
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if kind not in _arrow_types(leaf):
+        raise TypeError(f"column {leaf.name} is {leaf.type_name}; an array of {array.type} is not what it stores")
+    views = {pa.binary_view(): pa.large_binary(), pa.string_view(): pa.large_string()}
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        values = _used(chunk) if pa.types.is_dictionary(chunk.type) else chunk
+        yield values.cast(views[kind]) if kind in views else values
+
+
+def _used(chunk: Any) -> Any:
+    indices = chunk.indices.drop_null().unique()
+    return chunk.dictionary if len(indices) == len(chunk.dictionary) else chunk.dictionary.take(indices)
+
+
+def _arrow_types(leaf: LeafColumn) -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    if leaf.physical_type is BYTE_ARRAY:
+        return byte_array_types()
+    if leaf.physical_type in (FIXED, INT96):
+        return (pa.binary(leaf.width),)
+    return {INT32: (pa.int32(),), INT64: (pa.int64(),), FLOAT: (pa.float32(),), DOUBLE: (pa.float64(),)}.get(
+        leaf.physical_type, ()
+    )
+
+
+def plain_value(array: pa.Array, index: int) -> bytes:
+    """Return the plain encoding of one value of such an array; it must not be null."""
+    value = array[index]
+    if len(array.buffers()) == 3:
+        return bytes(value.as_buffer())
+    width = array.type.bit_width // 8
+    at = (array.offset + index) * width
+    return bytes(array.buffers()[1][at : at + width])
+
+
+def is_nan(leaf: LeafColumn, plain: bytes) -> bool:
+    """Return whether a plain-encoded value is a NaN, which no filter is asked for."""
+    value = decode_plain(leaf, plain)
+    return isinstance(value, float) and math.isnan(value)
+
+
+def companion_hashes(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:
+    """Return hashes to insert beside those of `hash_array`, so that no engine loses rows; mostly none.
+
+    Engines hash the literal's own zero, the canonical NaN and the canonical INT96 only. So: both zeros when any
+    zero occurs, the canonical NaN when any NaN does, and for an INT96 its canonical form, to the nanosecond and
+    cut to microseconds, in which Spark and DuckDB read it. `most_hashes` bounds their number. Raises `TypeError`
+    as `hash_array` does.
+    """
+    companions = _COMPANIONS.get(leaf.physical_type)
+    if leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16":
+        companions = _half_float_companions
+    if companions is None:
+        return b""
+    plain = dict.fromkeys(value for chunk in _chunks(leaf, array) for value in companions(chunk))
+    width = leaf.width or 1
+    return _kernel.hash_fixed(b"".join(plain), width, 0, len(plain))
+
+
+def _float_companions(chunk: Any) -> Iterator[bytes]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    width = chunk.type.bit_width // 8
+    if pc.any(pc.equal(chunk, pa.scalar(0.0, chunk.type))).as_py():
+        yield from both_zeros(width)
+    if pc.any(pc.is_nan(chunk)).as_py():
+        yield pack_float("<f" if width == 4 else "<d", math.nan)
+
+
+def _half_float_companions(chunk: Any) -> Iterable[bytes]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    zeros = both_zeros(2)
+    return zeros if pc.any(pc.is_in(chunk, pa.array(zeros, chunk.type))).as_py() else ()
+
+
+def _int96_companions(chunk: Any) -> Iterator[bytes]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chunk = chunk.drop_null()
+    if not len(chunk):
+        return
+    words = pa.Array.from_buffers(pa.uint32(), 3 * len(chunk), [None, chunk.buffers()[1]], offset=3 * chunk.offset)
+    triples = pa.FixedSizeListArray.from_arrays(words, 3)
+    low, high = (pc.list_element(triples, i).cast(pa.uint64()) for i in (0, 1))
+    nanoseconds = pc.bit_wise_or(low, pc.shift_left(high, pa.scalar(32, pa.uint64())))
+    whole = pc.multiply(pc.divide(nanoseconds, pa.scalar(1000, pa.uint64())), pa.scalar(1000, pa.uint64()))
+    odd = pc.or_(pc.greater_equal(nanoseconds, pa.scalar(DAY, pa.uint64())), pc.not_equal(nanoseconds, whole))
+    for plain in chunk.filter(odd).unique().to_pylist():
+        instant = unpack_int96(plain)
+        of_day = int.from_bytes(plain[:8], "little", signed=True)
+        # Spark and DuckDB cut the nanoseconds of the day towards zero, and some writers have them below it.
+        beyond = of_day % 1000 if of_day >= 0 else -(-of_day % 1000)
+        for reading in (instant, instant // 1000 * 1000, instant - beyond):
+            yield from pack_int96(reading)
+
+
+_COMPANIONS: Mapping[PhysicalType, Callable[[Any], Iterable[bytes]]] = {
+    FLOAT: _float_companions,
+    DOUBLE: _float_companions,
+    INT96: _int96_companions,
+}

@@ -1,0 +1,135 @@
+"""Order: a column's stored values, and the literals that they are compared with, on one scale.
+
+A key is what a value's bytes mean to its type's order (parquet.thrift, ColumnOrder): a signed or unsigned integer in
+the column's own unit, a float, or unsigned bytes. A literal becomes the interval of keys that engines may read it as.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.values.encoding import encode_literal, literal_text, untrusted
+from parquet_bloom.values.literals import DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
+
+Key = Any
+"""An int, a float or bytes; Fractions stand for literals between two integers."""
+
+Interval = tuple[Key, Key]
+
+
+def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
+    """Return what turns a plain-encoded value or bound into its key, or None if the type has no order.
+
+    The function returns None for bytes that are no value of the type, and for NaN.
+    """
+    kind = _kind(leaf)
+    if kind is None:
+        return None
+    key_of, width = _KEYS[kind](leaf), leaf.width
+
+    def key(plain: bytes) -> Key | None:
+        if width is not None and len(plain) != width:
+            return None
+        found = key_of(plain)
+        return found if found == found else None
+
+    return key
+
+
+def literal_interval(leaf: LeafColumn, value: object, *, timezone: str | None = None) -> Interval | str:
+    """Return the least and the greatest key that any engine may read the literal as, or why there is none.
+
+    A stored key below the first is less than the literal for every engine, one above the second is greater. Raises
+    `LiteralError` as `encode_literal` does.
+    """
+    kind = _kind(leaf)
+    encodings = encode_literal(leaf, value, timezone=timezone)
+    if kind == "boolean" and isinstance(value, bool):
+        return int(value), int(value)
+    if kind is None or (encodings.reason is not None and not encodings.plain):
+        return encodings.reason or f"{leaf.type_name} has no order"
+    key_of = key_function(leaf)
+    keys = [key for plain in encodings.plain if key_of and (key := key_of(plain)) is not None]
+    exact = _exact_key(leaf, normalize_literal(value))
+    if exact is not None:
+        keys.append(exact)
+    return (min(keys), max(keys)) if keys else f"{literal_text(value)} is beyond what {leaf.type_name} can hold"
+
+
+def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:
+    """Return the literal's own place on the scale, where values of the column may lie to both sides of it."""
+    match literal:
+        case int():
+            return literal * _scale(leaf)
+        case FloatLiteral(value):
+            return value if not math.isfinite(value) else Fraction(value) * _scale(leaf)
+        case DecimalLiteral(value):
+            return Fraction(value) * _scale(leaf)
+        case DateLiteral(days) if _kind(leaf) == "date":
+            return days
+        case Timestamp(nanoseconds) if _kind(leaf) == "date":
+            return Fraction(nanoseconds, 86_400 * 10**9)
+        case str():
+            return literal.encode()
+        case bytes():
+            return literal
+    return None
+
+
+def _scale(leaf: LeafColumn) -> int:
+    return 10**leaf.logical_type.scale if leaf.logical_type else 1
+
+
+def _kind(leaf: LeafColumn) -> str | None:
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    physical = leaf.physical_type
+    if untrusted(leaf) and physical is not PhysicalType.BOOLEAN:
+        return None
+    match physical:
+        case PhysicalType.BOOLEAN:
+            return "boolean" if logical is None else None
+        case PhysicalType.INT96:
+            return None
+        case _ if logical == "DECIMAL":
+            return "decimal"
+        case PhysicalType.FLOAT | PhysicalType.DOUBLE:
+            return "float"
+        case _ if logical == "FLOAT16":
+            return "float"
+        case PhysicalType.BYTE_ARRAY | PhysicalType.FIXED_LEN_BYTE_ARRAY:
+            return "bytes"
+    return {"DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp"}.get(logical or "", "integer")
+
+
+def _integer_key(leaf: LeafColumn) -> Callable[[bytes], Key]:
+    logical = leaf.logical_type
+    signed = logical is None or logical.is_signed
+    return lambda plain: int.from_bytes(plain, "little", signed=signed)
+
+
+def _decimal_key(leaf: LeafColumn) -> Callable[[bytes], Key]:
+    if leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64):
+        return lambda plain: int.from_bytes(plain, "little", signed=True)
+    return lambda plain: int.from_bytes(plain, "big", signed=True) if plain else None
+
+
+def _float_key(leaf: LeafColumn) -> Callable[[bytes], Key]:
+    form = struct.Struct({8: "<d", 4: "<f", 2: "<e"}[leaf.width or 0])
+    return lambda plain: form.unpack(plain)[0]
+
+
+_KEYS: Mapping[str, Callable[[LeafColumn], Callable[[bytes], Key]]] = {
+    "boolean": lambda leaf: {b"\0": 0, b"\1": 1}.get,
+    "integer": _integer_key,
+    "date": _integer_key,
+    "time": _integer_key,
+    "timestamp": _integer_key,
+    "decimal": _decimal_key,
+    "float": _float_key,
+    "bytes": lambda leaf: bytes,
+}

@@ -1,0 +1,147 @@
+"""Column statistics: what the footer says about a column chunk's least and greatest value, as far as it can be trusted.
+
+Every rule here is somebody's lost row. Each bound that is not trusted is absent, with the reason.
+(parquet.thrift: Statistics, ColumnOrder; PARQUET-251, PARQUET-686, PARQUET-1222, PARQUET-1246, PARQUET-1655.)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.values.ordering import Key, key_function
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of the non-null values of a column chunk.
+
+    `low` and `high` are keys that no value lies beyond, or both None, and `untrusted` tells why. They are values that
+    are there only if `is_exact`. `null_count` is None where it is not known. A column of floats may hold NaN beside its
+    bounds.
+    """
+
+    num_values: int
+    null_count: int | None
+    low: Key | None = None
+    high: Key | None = None
+    is_exact: bool = False
+    untrusted: str = "there are no statistics"
+
+    @property
+    def is_all_null(self) -> bool:
+        """Whether no value is there at all."""
+        return self.null_count == self.num_values
+
+
+class BoundsReader:
+    """Reads the bounds of one leaf's column chunks; what the type decides is decided once."""
+
+    def __init__(self, leaf: LeafColumn) -> None:
+        self.leaf = leaf
+        self._index = leaf.index
+        self.key = "bounds", leaf.index  # by which a footer in memory keeps what was read
+        self._is_repeated = leaf.is_repeated
+        self._key = key_function(leaf)
+        self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+        self._is_decimal = leaf.logical_type is not None and leaf.logical_type.name == "DECIMAL"
+        self._is_of_any_width = leaf.physical_type is PhysicalType.BYTE_ARRAY and self._is_decimal
+        self._never_in_doubt = _never_in_doubt(leaf)
+        self._is_signed_integer = self._never_in_doubt and leaf.physical_type in _INTEGERS
+
+    def read(self, footer: Footer, row_group: int) -> Bounds:
+        """Return the bounds of a column chunk, whose own metadata must be in order (`Footer.chunk_problem`)."""
+        group = footer.metadata.row_groups[row_group]
+        chunk = group.columns[self._index].meta_data
+        statistics = chunk.statistics
+        if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
+            problem = f"it has {chunk.num_values} values in {group.num_rows} rows, which cannot be"
+            return Bounds(chunk.num_values, None, untrusted=problem)
+        if statistics is None:
+            return Bounds(chunk.num_values, None)
+        nulls = statistics.null_count
+        if nulls is not None and not 0 <= nulls <= chunk.num_values:
+            return Bounds(chunk.num_values, None, untrusted=f"its null count {nulls} cannot be")
+        if nulls == chunk.num_values and any(
+            (statistics.min_value, statistics.max_value, statistics.min, statistics.max)
+        ):
+            return Bounds(chunk.num_values, None, untrusted="it has bounds although all its values are null")
+        found = self._trusted_pair(footer, statistics)
+        if isinstance(found, str):
+            return Bounds(chunk.num_values, nulls, untrusted=found)
+        low, high = found
+        if low is None or high is None:
+            return Bounds(chunk.num_values, nulls, untrusted="its bounds are not values of the column")
+        if low > high:
+            return Bounds(chunk.num_values, nulls, untrusted="its least value is above its greatest")
+        # Writers cut long bytes without saying so: is_min_value_exact is younger than the cutting.
+        is_exact = not self._is_bytes and not (
+            statistics.is_min_value_exact is False or statistics.is_max_value_exact is False
+        )
+        return Bounds(chunk.num_values, nulls, low, high, is_exact, "")
+
+    def _trusted_pair(self, footer: Footer, statistics: Any) -> tuple[Key | None, Key | None] | str:
+        """Return the least and the greatest value, or why they cannot be trusted."""
+        if self._key is None:
+            return "the column's type has no order"
+        if self._is_bytes and (
+            problem := _damaged_writer(
+                footer.created_by, is_decimal=self._is_decimal, is_of_any_width=self._is_of_any_width
+            )
+        ):
+            return problem
+        orders = footer.metadata.column_orders
+        if statistics.min_value is not None and statistics.max_value is not None:
+            if orders is None and not self._never_in_doubt:
+                return "the footer does not say what order its statistics are in"
+            # A list of orders that is too short, or an order newer than this version, says nothing we understand.
+            if orders is not None and (self._index >= len(orders) or orders[self._index].TYPE_ORDER is None):
+                return "its statistics are in an order that is not known"
+            return self._key(statistics.min_value), self._key(statistics.max_value)
+        if statistics.min is not None and statistics.max is not None:
+            # The deprecated pair was compared as signed bytes, whatever the type.
+            if self._is_signed_integer:
+                return self._key(statistics.min), self._key(statistics.max)
+            return "its statistics are in the deprecated order of signed bytes"
+        return "there are no statistics"
+
+
+_INTEGERS = (PhysicalType.INT32, PhysicalType.INT64)
+
+
+def _never_in_doubt(leaf: LeafColumn) -> bool:
+    """Return whether every writer has ever ordered this type as its values are."""
+    logical = leaf.logical_type
+    if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
+        return logical is None
+    if leaf.physical_type not in _INTEGERS:
+        return False
+    if logical is None or logical.name in ("DATE", "TIME", "TIMESTAMP"):
+        return True
+    return logical.name == "INTEGER" and logical.is_signed
+
+
+@lru_cache(maxsize=256)
+def _damaged_writer(created_by: str, *, is_decimal: bool, is_of_any_width: bool) -> str | None:
+    """Return why a writer's binary statistics are not to be trusted, or None.
+
+    (PARQUET-251, PARQUET-1655; arrow-rs 10860, parquet-go 592: decimals of several widths in the order of their bytes.)
+    """
+    found = re.match(r"(.*?)\s+version\s+v?(\d+)\.(\d+)", created_by)
+    if found is None:
+        return "its writer is not known, and some writers damage them"
+    if found[1] == "parquet-mr" and (int(found[2]), int(found[3])) < (1, 8):
+        return "parquet-mr before 1.8.0 damages them"
+    is_old_arrow = found[1] == "parquet-cpp" or (found[1] == "parquet-cpp-arrow" and int(found[2]) < 4)
+    if is_old_arrow and is_decimal:
+        return "Arrow before 4.0 ordered decimals by their bytes"
+    if is_of_any_width and found[1] not in _ORDERS_ANY_WIDTH:
+        return "its writer is not known to order decimals of several widths by their values"
+    return None
+
+
+_ORDERS_ANY_WIDTH = ("parquet-mr", "parquet-cpp-arrow")

@@ -1,0 +1,437 @@
+"""How files are given filters: planned from their footers, checked, then written one by one.
+
+A file is only appended to; no byte of it is moved or changed:
+
+    old file, its footer included | filters | new footer
+
+The new footer is the old one's bytes with `bloom_filter_offset` and `bloom_filter_length` spliced in. So a reader
+that was told the old length still finds the old footer at that place, and `drop --restore` can cut the file there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from parquet_bloom.errors import (
+    CorruptFileError,
+    ParquetBloomError,
+    UnsupportedError,
+)
+from parquet_bloom.filters.parquet import StoredFilter, distrust, read_filters
+from parquet_bloom.format.footer import Footer, Plan, read_footer
+from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
+from parquet_bloom.format.schema import LeafColumn, parse_path
+from parquet_bloom.format.splice import splice_filters
+from parquet_bloom.results import Table
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
+from parquet_bloom.values.encoding import most_hashes, unbuildable
+from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
+
+if TYPE_CHECKING:
+    from parquet_bloom.tables import Snapshot
+from parquet_bloom.filters.build import fill
+from parquet_bloom.verbs.retrofit import (
+    SUMMARY,
+    AddedFilter,
+    Edits,
+    FileAdded,
+    FilePlan,
+    SkippedChunk,
+    SkippedColumn,
+    append_checked,
+    append_footer,
+    carry_out,
+    column_error,
+    is_left_alone,
+    left_alone,
+    note_stale,
+    once_copied,
+    parquet_outcomes,
+    raise_refusals,
+    require_writable,
+    targets_of,
+)
+
+DEFAULT_FPP = 0.01
+
+LARGE_SHARE, NOTED_BYTES = 0.1, 64 * 1024
+"""Filters that take more than this share of their file, and so many bytes, are worth a note."""
+
+LARGE_BYTES = 1024 * 1024
+"""Filters that are larger than this and than their whole file are refused unless they are allowed."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Added(Table):
+    """The result of `add`, a row for each file."""
+
+    TRUTH: ClassVar[str] = ".rows, or .errors"
+
+    rows: tuple[FileAdded, ...]
+
+    @property
+    def errors(self) -> tuple[FileAdded, ...]:
+        """The files that were refused, or of which a requested column was."""
+        return tuple(row for row in self.rows if row.error or row.skipped_columns)
+
+
+# ---- add ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    """The options of `add`, checked.
+
+    `for_swap`: what is written takes its file's place in a table by a commit, so lying in the table is no reason to
+    refuse, and a file with nothing left to do is not written. Columns are those that the table of `snapshot` calls so,
+    and so are they shown. `rates` are those of single columns; `fpp` is that of the others.
+    """
+
+    columns: tuple[tuple[str, ...], ...]
+    fpp: float = DEFAULT_FPP
+    ndv: int | None = None
+    max_bytes: int = MAX_BYTES
+    replace: bool = False
+    fill_lengths: bool = False
+    keep_mtime: bool = False
+    force: bool = False
+    allow_large: bool = False
+    for_swap: bool = False
+    snapshot: Snapshot | None = None
+    any_name: bool = False
+    rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for fpp in (self.fpp, *self.rates.values()):
+            if not (isinstance(fpp, Real) and 0 < fpp < 1):
+                raise ValueError(f"fpp is a rate between 0 and 1, not {fpp}")
+        if self.ndv is not None and self.ndv < 0:
+            raise ValueError(f"ndv is a count, not {self.ndv}")
+        if self.max_bytes < 64:
+            raise ValueError(f"max_bytes is at least 64, not {self.max_bytes}")
+        if not self.columns:
+            raise ValueError("name at least one column")
+
+    def find(self, footer: Footer, path: tuple[str, ...], source: Source) -> LeafColumn:
+        """Return the leaf of a file that was asked for as `path`; raises `ColumnNotFoundError`."""
+        if self.snapshot is None:
+            return source.find_leaf(footer.leaves, path)
+        return self.snapshot.find(footer, path, where=source.name)
+
+    def rate(self, footer: Footer, leaf: LeafColumn) -> float:
+        """Return the false-positive rate that a file's leaf is to stay within."""
+        return self.rates.get(parse_path(self.name(footer, leaf)), self.fpp) if self.rates else self.fpp
+
+    def name(self, footer: Footer, leaf: LeafColumn) -> str:
+        """Return what users call a file's leaf."""
+        return leaf.name if self.snapshot is None else self.snapshot.leaves(footer)[leaf.index].name
+
+
+@dataclass(slots=True)
+class AddPlan(FilePlan):
+    """What `add` is to do: filters to build, of which row group and column and in place of which bad one, and edits."""
+
+    build: list[tuple[int, LeafColumn, str | None]] = field(default_factory=list)
+    edits: Edits = field(default_factory=dict)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything would be changed."""
+        return self.error is None and bool(self.build or self.edits)
+
+
+def add_files(
+    paths: PathLike | Iterable[PathLike],
+    options: AddOptions,
+    *,
+    output: PathLike | None,
+    dry_run: bool,
+    strict: bool,
+    jobs: int | None,
+    filesystem: Any,
+    storage_options: StorageOptions,
+    progress: Progress | None,
+) -> Added:
+    """Return what was done to give the files at `paths` filters."""
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    plans = plan_adds(sources, targets_of(sources, paths, output), options)
+    raise_refusals(plans, strict=strict)
+    if dry_run:
+        return Added(tuple(preview_add(plan, options) for plan in plans))
+    return Added(write_adds(plans, options, strict=strict, jobs=jobs, progress=progress))
+
+
+def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options: AddOptions) -> list[AddPlan]:
+    """Return what is to be done to each file; nothing is written yet.
+
+    Raises `ColumnNotFoundError` for a column that no file has.
+    """
+    surveyed = drive((source, _survey(source, options)) for source in sources)
+    plans = [
+        left_alone(AddPlan(source, target))
+        if is_left_alone(source, target, options.any_name)
+        else _checked_add(source, target, outcome, options)
+        for source, target, outcome in parquet_outcomes(surveyed, targets)
+    ]
+    raise_refusals(plans, strict=False)
+    for plan in plans:
+        if plan.has_work and plan.target is None:
+            plan.notes += summaries_above(plan.source, SUMMARY)
+    return plans
+
+
+def write_adds(
+    plans: Sequence[AddPlan],
+    options: AddOptions,
+    *,
+    strict: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[FileAdded, ...]:
+    """Return what was done to each planned file; the files are written one by one, each whole or not at all."""
+    total = sum(_num_bytes(chunk) for plan in plans if not plan.error for chunk in _chunks_to_build(plan))
+    tick = Ticker(progress, total)
+    at_once, threads = share_threads(jobs, len(plans))
+
+    def work(plan: AddPlan, stop: threading.Event) -> FileAdded:
+        if not plan.build and not plan.edits:
+            return _leave(plan, options)
+        return _write_filters(plan, options, threads, tick, stop)
+
+    return carry_out(plans, work, at_once=at_once, strict=strict)
+
+
+_Survey = tuple[Footer, list[LeafColumn], list[StoredFilter]]
+
+
+def _survey(source: Source, options: AddOptions) -> Plan[_Survey]:
+    footer = yield from read_footer(source.size)
+    found = [options.find(footer, path, source) for path in options.columns]
+    leaves = list({leaf.index: leaf for leaf in found}.values())
+    return footer, leaves, (yield from read_filters(footer, leaves))
+
+
+def _checked_add(source: Source, target: str | None, outcome: _Survey | Exception, options: AddOptions) -> AddPlan:
+    plan = AddPlan(source, target)
+    try:
+        if isinstance(outcome, Exception):
+            raise outcome
+        footer, leaves, stored = outcome
+        plan.footer = footer
+        require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
+        leaves = _buildable(plan, leaves, options)
+        present = {(f.row_group, f.leaf.index): f for f in stored}
+        for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
+            if problem := footer.chunk_problem(row_group, leaf):
+                raise CorruptFileError(f"row group {row_group}, column {options.name(footer, leaf)}: {problem}")
+            _plan_chunk(plan, row_group, leaf, chunk, present.get((row_group, leaf.index)), options)
+        if not options.allow_large:
+            _require_moderate(plan, options)
+    except (ParquetBloomError, OSError) as error:
+        plan.error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
+    return plan
+
+
+def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> list[LeafColumn]:
+    """Return the leaves that can have a filter, and note the others; raises where none can."""
+    assert plan.footer is not None
+    for leaf in leaves:
+        if reason := unbuildable(leaf):
+            name = options.name(plan.footer, leaf)
+            plan.skipped_columns.append(SkippedColumn(name, f"{leaf.type_name} cannot have a filter: {reason}"))
+    if leaves and len(plan.skipped_columns) == len(leaves):
+        error = column_error(plan.skipped_columns[0])
+        plan.skipped_columns.clear()
+        raise error
+    return [leaf for leaf in leaves if not unbuildable(leaf)]
+
+
+def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
+    """Raise where the filters would be larger than their file, and than what nobody minds.
+
+    What the footer counts bounds them, and settles it for nearly every file. Beyond that they are built to be
+    measured: what folds to little may have looked like much.
+    """
+    assert plan.footer is not None
+    limit = max(plan.source.size, LARGE_BYTES)
+    counted = (options.ndv if options.ndv is not None else c.num_values for c in _chunks_to_build(plan))
+    rates = [options.rate(plan.footer, leaf) for _, leaf, _ in plan.build]
+    sizes = (optimal_num_bytes(*of, max_bytes=options.max_bytes) for of in zip(counted, rates, strict=True))
+    if sum(sizes) <= limit:
+        return
+    chunks = ColumnChunks(plan.source, plan.footer)
+    if options.ndv is None and sum(_planned_bytes(plan, chunks, options)) <= limit:
+        return
+    total = 0
+    for (row_group, leaf, _), fpp in zip(plan.build, rates, strict=True):
+        if options.ndv is not None:
+            total += optimal_num_bytes(options.ndv, fpp, max_bytes=options.max_bytes)
+        else:
+            total += _build(chunks, row_group, leaf, dataclasses.replace(options, fpp=fpp), lambda: False).num_bytes
+        if total > limit:
+            raise UnsupportedError(
+                f"the filters would take {total:,} bytes or more, and the whole file has {plan.source.size:,}; give a "
+                "larger --fpp, cap them with --max-bytes, or say --allow-large"
+            )
+
+
+def _num_bytes(chunk: Any) -> int:
+    """Return what a column chunk counts for in the progress: its bytes as they are stored, and never nothing."""
+    return max(1, chunk.total_compressed_size or 0)
+
+
+def _chunks_to_build(plan: AddPlan) -> Iterator[Any]:
+    for row_group, leaf, _ in plan.build:
+        assert plan.footer is not None
+        yield plan.footer.metadata.row_groups[row_group].columns[leaf.index].meta_data
+
+
+def _planned_bytes(plan: AddPlan, chunks: ColumnChunks, options: AddOptions) -> Iterator[int]:
+    """Yield the most bytes that the bitset of each filter takes."""
+    assert plan.footer is not None
+    for row_group, leaf, _ in plan.build:
+        most = _sizing_hashes(chunks, row_group, leaf, options)
+        yield optimal_num_bytes(most, options.rate(plan.footer, leaf), max_bytes=options.max_bytes)
+
+
+def _note_share(plan: AddPlan, filters: Sequence[AddedFilter], what: str) -> None:
+    num_bytes = sum(f.length for f in filters)
+    if num_bytes > max(NOTED_BYTES, LARGE_SHARE * plan.source.size):
+        share = num_bytes / max(1, plan.source.size)
+        much = f"{share:.0%} of" if share < 2 else f"{share:,.0f} times"
+        plan.notes.append(f"the filters {what} {much} the file's size; a larger --fpp makes them smaller")
+
+
+def _plan_chunk(
+    plan: AddPlan, row_group: int, leaf: LeafColumn, chunk: Any, old: StoredFilter | None, options: AddOptions
+) -> None:
+    assert plan.footer is not None
+    name = options.name(plan.footer, leaf)
+    if old is not None and old.problem is None and not options.replace:
+        if options.fill_lengths and old.location and old.location.length is None:
+            plan.edits[row_group, leaf.index] = (old.location.offset, old.length)
+            plan.skipped.append(SkippedChunk(row_group, name, "has a filter; its missing length was filled in"))
+        else:
+            plan.skipped.append(SkippedChunk(row_group, name, "has a filter"))
+    elif chunk.num_values == 0:
+        plan.skipped.append(SkippedChunk(row_group, name, "holds no values"))
+    else:
+        plan.build.append((row_group, leaf, (old.problem or "asked to") if old else None))
+
+
+def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
+    """Return what would be done to a planned file."""
+    if plan.error is not None:
+        return plan.refused(plan.error)
+    if not plan.build and not plan.edits:
+        return plan.result("unchanged")
+    assert plan.footer is not None
+    chunks = ColumnChunks(plan.source, plan.footer)
+    filters = []
+    edits = dict(plan.edits)
+    position = plan.source.size
+    sizes = _planned_bytes(plan, chunks, options)
+    for (row_group, leaf, replaced), size in zip(plan.build, sizes, strict=True):
+        length = len(write_header(size)) + size
+        name = options.name(plan.footer, leaf)
+        filters.append(AddedFilter(row_group, name, size, options.rate(plan.footer, leaf), position, length, replaced))
+        edits[row_group, leaf.index] = (position, length)
+        position += length
+    _note_share(plan, filters, "may take up to")
+    added = position - plan.source.size + len(splice_filters(plan.footer.raw, edits)) + 8
+    return plan.result("planned", bytes_added=added, filters=tuple(filters))
+
+
+def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticker, stop: threading.Event) -> FileAdded:
+    footer = plan.footer
+    assert footer is not None
+    chunks = ColumnChunks(plan.source, footer)
+    filters: list[AddedFilter] = []
+    edits = dict(plan.edits)
+
+    failed = threading.Event()
+
+    def build(task: tuple[int, LeafColumn, str | None]) -> SplitBlockBloomFilter:
+        row_group, leaf, _ = task
+        own = dataclasses.replace(options, fpp=options.rate(footer, leaf))
+        chunk = footer.metadata.row_groups[row_group].columns[leaf.index].meta_data
+        with tick.part(_num_bytes(chunk), chunk.num_values) as count:
+            return _build(chunks, row_group, leaf, own, lambda: stop.is_set() or failed.is_set(), count)
+
+    with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
+        note_stale(out, plan.notes)
+        # Closed here, or the threads of a run that failed would be waited for wherever the garbage is collected.
+        with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
+            for (row_group, leaf, replaced), bloom in zip(plan.build, once_copied(copied, built), strict=True):
+                name = options.name(footer, leaf)
+                if bloom.is_empty and distrust(footer, row_group, leaf, bloom):
+                    # No reader could tell this filter from a damaged one.
+                    plan.skipped.append(SkippedChunk(row_group, name, "holds no values but nulls"))
+                    if replaced:
+                        edits[row_group, leaf.index] = None
+                    continue
+                data = bloom.to_bytes()
+                offset = append_checked(out, data)
+                edits[row_group, leaf.index] = (offset, len(data))
+                filters.append(AddedFilter(row_group, name, bloom.num_bytes, bloom.fpp, offset, len(data), replaced))
+            copied.result()
+        if not edits:
+            return _finish(plan, out, options)
+        append_footer(out, footer, edits)
+        out.commit()
+    _note_share(plan, filters, "take")
+    return plan.result("written", bytes_added=out.position - plan.source.size, filters=tuple(filters))
+
+
+def _leave(plan: AddPlan, options: AddOptions) -> FileAdded:
+    """Return that there is nothing to do, after copying the file as it is where there is another to write."""
+    if plan.target is None or options.for_swap:
+        return plan.result("unchanged")
+    with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
+        note_stale(out, plan.notes)
+        out.copy()
+        return _finish(plan, out, options)
+
+
+def _finish(plan: AddPlan, out: Rewrite, options: AddOptions) -> FileAdded:
+    if plan.target is not None and not options.for_swap:
+        out.commit()
+    return plan.result("unchanged")
+
+
+def _build(
+    chunks: ColumnChunks,
+    row_group: int,
+    leaf: LeafColumn,
+    options: AddOptions,
+    stopped: Callable[[], bool],
+    count: Callable[[int], None] = lambda values: None,
+) -> SplitBlockBloomFilter:
+    """Return the filter of a column chunk's values, every batch of which was checked against it."""
+    most = _sizing_hashes(chunks, row_group, leaf, options)
+    bloom = SplitBlockBloomFilter.sized_for(most, options.fpp, max_bytes=options.max_bytes)
+    fill(bloom, chunks, row_group, leaf, stopped, count)
+    if options.ndv is None:
+        return bloom.folded_to(options.fpp)
+    return _shrunk(bloom, options.ndv, options)
+
+
+def _shrunk(bloom: SplitBlockBloomFilter, ndv: int, options: AddOptions) -> SplitBlockBloomFilter:
+    """Return the filter at the size for `ndv` values, or at the least above it that holds what went in beside them."""
+    least = optimal_num_bytes(ndv, options.fpp, max_bytes=options.max_bytes)
+    while bloom.num_bytes > least and (folded := bloom.fold()).fpp <= options.fpp:
+        bloom = folded
+    return bloom
+
+
+def _sizing_hashes(chunks: ColumnChunks, row_group: int, leaf: LeafColumn, options: AddOptions) -> int:
+    return most_hashes(leaf, options.ndv if options.ndv is not None else chunks.value_bound(row_group, leaf))

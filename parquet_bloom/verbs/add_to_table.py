@@ -1,0 +1,212 @@
+"""Filters for the files of Delta and Iceberg tables: new files beside the old ones, swapped in by commits.
+
+    live files -> a new file for each that lacks filters -> one commit a batch: old files out, new ones in
+
+Nothing that a snapshot holds is touched: time travel, running queries and clones read the old files as before, until
+the table's own clean-up removes them. Another writer's commit in between makes a batch start again on the newest
+snapshot, with the new files whose old ones are still live.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
+from parquet_bloom.format.sbbf import MAX_BYTES
+from parquet_bloom.storage.listing import StorageOptions
+from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, open_table
+from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.retrofit import FileAdded, parse_paths, rates_of
+
+BATCH = 100
+"""Files swapped in one commit."""
+
+ATTEMPTS = 20
+"""Commits that are tried for a batch before other writers are given way."""
+
+_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+
+
+def add_to_table(
+    table: Any,
+    columns: Sequence[str] | Mapping[str, float] | str,
+    *,
+    kind: str | None = None,
+    catalog: str | None = None,
+    fpp: float = DEFAULT_FPP,
+    ndv: int | None = None,
+    max_bytes: int = MAX_BYTES,
+    replace: bool = False,
+    allow_large: bool = False,
+    batch: int = BATCH,
+    dry_run: bool = False,
+    jobs: int | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Added:
+    """Return what was done to give `columns` a filter in every live file of a table, a row for each file.
+
+    `add` with `table=True` tells the rest; `kind` is `delta` or `iceberg` where it should not be found out.
+    `progress` counts files.
+    """
+    if batch < 1:
+        raise ValueError(f"a batch is at least one file, not {batch}")
+    opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
+    options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, allow_large=allow_large, for_swap=True)
+    options = dataclasses.replace(options, snapshot=opened.snapshot, rates=rates_of(columns))
+    return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    table: OpenTable
+    options: AddOptions
+    batch: int
+    jobs: int | None
+    storage_options: StorageOptions
+    progress: Progress | None
+    rows: dict[str, FileAdded] = dataclasses.field(default_factory=dict)
+    is_committing: bool = False
+    """Whether a commit is under way of which it is not known what became of it."""
+
+    def run(self, *, dry_run: bool) -> Added:
+        files = self.table.snapshot.files
+        planned = self._planned(files)
+        for file, plan in planned:
+            if plan.error is not None:
+                self._put(file, plan.refused(plan.error))
+            elif dry_run:
+                self._put(file, preview_add(plan, self.options))
+            elif not plan.has_work:
+                self._put(file, plan.result("unchanged"))
+        todo = [(file, plan) for file, plan in planned if file.recorded not in self.rows]
+        if todo:
+            self.table.prepare()
+        for start in range(0, len(todo), self.batch):
+            self._do(todo[start : start + self.batch], self._within(start, len(todo)))
+        if todo:
+            self.table.verify()
+        return Added(tuple(self.rows[file.recorded] for file in files))
+
+    def _planned(self, files: Sequence[LiveFile]) -> list[tuple[LiveFile, AddPlan]]:
+        """Return what is to be done to each file that may be swapped; the others are refused."""
+        sources = self.table.snapshot.sources(self.storage_options)
+        wanted, targets = [], []
+        for file, source in zip(files, sources, strict=True):
+            if reason := self.table.refusal(file):
+                self._put(file, AddPlan(source, None).refused(UnsupportedError(reason)))
+            else:
+                wanted.append((file, source))
+                targets.append(_beside(source.path))
+        plans = plan_adds([source for _, source in wanted], targets, self.options)
+        for (file, _), plan in zip(wanted, plans, strict=True):
+            rows = plan.footer.metadata.num_rows if plan.footer is not None else None
+            if file.num_rows is not None and rows not in (None, file.num_rows) and plan.error is None:
+                plan.error = UnsupportedError(f"the file has {rows:,} rows, and the table records {file.num_rows:,}")
+        return [(file, plan) for (file, _), plan in zip(wanted, plans, strict=True)]
+
+    def _put(self, file: LiveFile, row: FileAdded) -> None:
+        output = row.path
+        if row.status in ("written", "planned"):
+            output = f"{file.path.rpartition('/')[0]}/{row.output.rpartition('/')[2]}"
+        self.rows[file.recorded] = dataclasses.replace(row, output=output)
+
+    def _within(self, done: int, total: int) -> Progress | None:
+        progress, size = self.progress, min(self.batch, total - done)
+        if progress is None:
+            return None
+        return lambda part, whole: progress(done + size * part // whole, total)
+
+    # ---- a batch ---------------------------------------------------------------------------
+
+    def _do(self, todo: Sequence[tuple[LiveFile, AddPlan]], progress: Progress | None) -> None:
+        """Write the new files of a batch and commit them."""
+        plans = [plan for _, plan in todo]
+        try:
+            written = write_adds(plans, self.options, jobs=self.jobs, progress=progress)
+            swaps: list[Swap] = []
+            for (file, plan), row in zip(todo, written, strict=True):
+                if row.status == "written":
+                    row = dataclasses.replace(row, notes=(*row.notes, *self.table.notes(file)))
+                self._put(file, row)
+                if row.status == "written":
+                    swaps.append(self._swap(file, plan, self.rows[file.recorded]))
+            self._commit({swap.old.recorded: swap for swap in swaps})
+        except BaseException as error:
+            if self.is_committing:
+                names = " ".join(plan.target or "" for plan in plans)
+                error.add_note(f"If the commit did not reach the table, no snapshot holds these files: {names}")
+            else:
+                for plan in plans:
+                    _remove(plan)
+            raise
+        for file, plan in todo:
+            if self.rows[file.recorded].status != "written":
+                _remove(plan)
+
+    def _swap(self, file: LiveFile, plan: AddPlan, row: FileAdded) -> Swap:
+        assert plan.footer is not None
+        return Swap(file, row.output, row.size + row.bytes_added, plan.footer.metadata.num_rows)
+
+    def _commit(self, swaps: dict[str, Swap]) -> None:
+        """Commit the swaps whose old files are live, on whichever snapshot is the newest."""
+        for attempt in range(ATTEMPTS):
+            self._give_up_lost(swaps)
+            if not swaps:
+                return
+            self.is_committing = True
+            try:
+                self.table.commit(list(swaps.values()))
+            except (FailedCommitError, UnsupportedError):
+                self.is_committing = False
+                raise
+            except ConcurrentChangeError:
+                self.is_committing = False
+                if attempt == ATTEMPTS - 1:
+                    raise
+                pause(attempt)
+                self.table.refresh()
+            else:
+                self.is_committing = False
+                return
+
+    def _give_up_lost(self, swaps: dict[str, Swap]) -> None:
+        """Take out the swaps that the newest snapshot leaves no room for, and refuse their files."""
+        live = {file.recorded: file for file in self.table.snapshot.files}
+        for recorded, swap in list(swaps.items()):
+            now = live.get(recorded)
+            if now is not None and now.size == swap.old.size:
+                reason = self.table.refusal(now)
+            else:
+                reason = "another writer took the file out of the table meanwhile; run again for what came instead"
+            if reason:
+                del swaps[recorded]
+                row = self.rows[recorded]
+                self.rows[recorded] = dataclasses.replace(
+                    row, status="refused", output=row.path, bytes_added=0, filters=(), error=reason
+                )
+
+
+def pause(attempt: int) -> None:
+    """Give other writers time before the next attempt, at random: so two of these do not meet again and again."""
+    time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _PAUSE * 2**attempt)))
+
+
+def _beside(path: str) -> str:
+    """Return a path for a new file in the same directory, that nothing else has."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{name.removesuffix('.parquet')}-bloom-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def _remove(plan: AddPlan) -> None:
+    """Remove the new file, where there is one; an error that is under way matters more than one in this."""
+    with contextlib.suppress(Exception):
+        if plan.target is not None and plan.source.fs.exists(plan.target):
+            plan.source.fs.rm_file(plan.target)

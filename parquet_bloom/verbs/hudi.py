@@ -1,0 +1,206 @@
+"""Gives files the filter of record keys that Hudi looks for in the footer of a base file.
+
+As `add` does, it appends to the file as it is:
+
+    old file, its footer included | new footer
+
+The new footer is the old one's bytes with Hudi's entries spliced in, in the place of older ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.filters import hudi
+from parquet_bloom.format.footer import MAGIC, Footer, parse_footer, read_footer
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
+from parquet_bloom.format.splice import splice_key_values
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.drive import drive, run
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.rewrite import rewrite, summaries_above
+from parquet_bloom.verbs.add_files import Added
+from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
+from parquet_bloom.verbs.retrofit import (
+    SUMMARY,
+    FileAdded,
+    FilePlan,
+    append_checked,
+    carry_out,
+    is_left_alone,
+    left_alone,
+    note_stale,
+    parquet_outcomes,
+    raise_refusals,
+    require_writable,
+    targets_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    key_column: tuple[str, ...]
+    builder: Callable[[], hudi.Builder]
+    replace: bool
+    keep_mtime: bool
+    force: bool
+    any_name: bool
+
+
+@dataclass(slots=True)
+class _Plan(FilePlan):
+    builds: bool = False
+
+
+def add_filter(
+    paths: PathLike | Iterable[PathLike],
+    key_column: str = hudi.RECORD_KEY,
+    *,
+    type: str = "DYNAMIC_V0",
+    ndv: int = hudi.NUM_ENTRIES,
+    fpp: float = hudi.FPP,
+    max_entries: int = hudi.MAX_ENTRIES,
+    replace: bool = False,
+    output: PathLike | None = None,
+    dry_run: bool = False,
+    keep_mtime: bool = False,
+    force: bool = False,
+    any_name: bool = False,
+    strict: bool = False,
+    jobs: int | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Added:
+    """Return what was done to give files Hudi's filter of record keys, with its type and the least and greatest key.
+
+    The entries are those that Hudi writes for the same settings: by default 431,380 characters in the footer of every
+    file of up to 60,000 rows, and twice that beyond; `dry_run` reads the keys and tells the size. `key_column` holds
+    the record keys as Hudi spells them, such as `id:1,name:Alice` of a complex key. A file that has a filter keeps it
+    unless `replace`.
+
+    Output, checks and errors are those of `add`, and `jobs` files are worked on at once.
+    So a file inside a Hudi table is refused unless `force`: the table records its size. Refused as well are columns of
+    anything but text, rows without a key, and another column than the `_hoodie_record_key` that the file has values in,
+    since it is those that readers ask about.
+    """
+    builder = partial(hudi.Builder, type=type, num_entries=ndv, fpp=fpp, max_entries=max_entries)
+    builder()  # refuses what cannot be
+    options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    targets = targets_of(sources, paths, output)
+    surveyed = drive((source, read_footer(source.size)) for source in sources)
+    plans = [_checked(*found, options) for found in parquet_outcomes(surveyed, targets)]
+    raise_refusals(plans, strict=strict)
+    tick = Ticker(progress, sum(plan.error is None for plan in plans))
+
+    def work(plan: _Plan, stop: threading.Event) -> FileAdded:
+        try:
+            return _carried_out(plan, options, stop, dry_run=dry_run)
+        finally:
+            tick()
+
+    return Added(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
+
+
+def _checked(source: Source, target: str | None, footer: Footer | Exception, options: _Options) -> _Plan:
+    plan = _Plan(source, target)
+    if is_left_alone(source, target, options.any_name):
+        return left_alone(plan)
+    try:
+        if isinstance(footer, Exception):
+            raise footer
+        require_writable(source, target, footer, options.force, plan.notes)
+        _key_leaf(source, footer, options.key_column)
+        has_filter = hudi.FILTER in footer.key_values
+        plan.builds = options.replace or not has_filter
+        if not plan.builds:
+            plan.notes.append("has a filter")
+        if not has_filter:  # with one it is large, and read again rather than held
+            plan.footer = footer
+    except (ParquetBloomError, OSError) as error:
+        plan.error = error
+    return plan
+
+
+def _carried_out(plan: _Plan, options: _Options, stop: threading.Event, *, dry_run: bool) -> FileAdded:
+    source, target = plan.source, plan.target
+    if not plan.builds and (target is None or dry_run):
+        return plan.result("unchanged")
+    raw = None
+    if plan.builds:
+        footer = plan.footer or run(source, read_footer(source.size))
+        leaf = _key_leaf(source, footer, options.key_column)
+        builder = options.builder()
+        for keys in _keys(footer, ColumnChunks(source, footer), leaf, stop):
+            builder.add(keys)
+        raw = _with_entries(footer, builder.entries())
+    if dry_run and raw is not None:
+        return plan.result("planned", bytes_added=len(raw) + 8)
+    if target is None:
+        plan.notes += summaries_above(source, SUMMARY)
+    with rewrite(source, source.size, target=target, keep_mtime=options.keep_mtime) as out:
+        note_stale(out, plan.notes)
+        out.copy()
+        if raw is not None:
+            append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
+        out.commit()
+    return plan.result("written" if raw else "unchanged", bytes_added=out.position - source.size)
+
+
+def _with_entries(footer: Footer, made: dict[str, str]) -> bytes:
+    """Return the footer with the entries of a filter, proved to differ from the old one in nothing else."""
+    entries = {name: made.get(name) for name in hudi.ENTRIES}
+    raw = splice_key_values(footer.raw, entries)
+    nothing = dict.fromkeys(entries)
+    if splice_key_values(raw, nothing) != splice_key_values(footer.raw, nothing):
+        raise CorruptFileError("the footer has a form that cannot be changed without loss")
+    new = parse_footer(footer.file_size + len(raw) + 8, raw)
+    if new.key_values != {k: v for k, v in footer.key_values.items() if k not in entries} | made:
+        raise CorruptFileError("the footer does not read back as it was written")
+    hudi.filter_of(new)  # raises where it would not be believed
+    return raw
+
+
+def _key_leaf(source: Source, footer: Footer, path: tuple[str, ...]) -> LeafColumn:
+    leaf = source.find_leaf(footer.leaves, path)
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    if leaf.physical_type is not PhysicalType.BYTE_ARRAY or logical != "STRING" or leaf.is_repeated:
+        raise UnsupportedError(
+            f"column {leaf.name} ({leaf.type_name}) holds no record keys, which are texts, one a row"
+        )
+    own = [each for each in footer.leaves if each.path == (hudi.RECORD_KEY,)]
+    if own and path != (hudi.RECORD_KEY,) and not _is_blank(footer, own[0]):
+        raise UnsupportedError(f"the record keys of the file are in its column {hudi.RECORD_KEY}, not in {leaf.name}")
+    return leaf
+
+
+def _is_blank(footer: Footer, leaf: LeafColumn) -> bool:
+    """Return whether a column has no values but null and the empty text: so it is without `populate.meta.fields`."""
+    statistics = [(chunk.num_values, chunk.statistics) for _, _, chunk in footer.chunks((leaf,))]
+    return all(s is not None and (s.null_count == count or s.max_value == b"") for count, s in statistics)
+
+
+def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn, stop: threading.Event) -> Iterator[list[str]]:
+    """Yield the keys of a file, many at a time, in the order of its rows."""
+    for row_group in range(footer.num_row_groups):
+        for array in chunks.values(row_group, leaf, each=True):
+            if stop.is_set():
+                raise CancelledError
+            yield [_key(value, row_group) for value in array.to_pylist()]
+
+
+def _key(value: str | bytes | None, row_group: int) -> str:
+    if not value:
+        what = "no" if value is None else "an empty"
+        raise UnsupportedError(f"a row of row group {row_group} has {what} key; Hudi has none like it")
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        raise UnsupportedError(f"a key of row group {row_group} is no UTF-8: {value!r}") from None

@@ -1,0 +1,458 @@
+"""Makes, refreshes, shows and drops the index beside a directory of Parquet files (see indexes/bloom_index.py).
+
+In the directory of a table the files are the live ones of its snapshot, and the columns are called as the table does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, ClassVar
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    IndexNotFoundError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters.index import (
+    FOLDER,
+    BloomIndex,
+    IndexedColumn,
+    IndexedFile,
+    Place,
+    Segment,
+    Version,
+    folder_of,
+    newest,
+    state_of,
+    version_name,
+)
+from parquet_bloom.filters.index_build import Built, build, in_segments, unsupported
+from parquet_bloom.filters.index_versions import blocks_bytes, committed, compact, is_small, no_index, rows_in, sweep
+from parquet_bloom.format.footer import Footer, read_footer
+from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.results import Record, Table
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import SETTLING_SECONDS, PathLike, Source, StorageOptions, find, is_directory
+from parquet_bloom.storage.strays import Strays, strays_among
+from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
+from parquet_bloom.verbs.parallel import Progress, map_in_order, share_threads
+
+MOST_SEGMENTS = 8
+"""With more that are not half full, or with half of all rows out of date, a refresh puts what counts together."""
+
+# ---- results -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIndex(Record):
+    """What the index has of a column: options, how many data files it speaks of, and how many not, or not any more.
+
+    `problems` are sentences about files that have no filter: "why (how many)"; `num_bytes` are those of filters in use.
+    """
+
+    column: str
+    fpp: float
+    ndv: int
+    max_expected_fpp: float
+    files: int
+    files_missing: int
+    files_without_filter: int
+    num_bytes: int
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IndexState(Record, Table):
+    """An index as it is: its `root`, its version's number, the bytes of all its files, a row for each column.
+
+    `errors` are of the files that this call could not read, each with its name; the index lacks them.
+    """
+
+    TRUTH: ClassVar[str] = ".exists"
+
+    root: str
+    number: int
+    segments: int
+    num_bytes: int
+    rows: tuple[ColumnIndex, ...]
+    built: int = 0  # rows that this call made
+    errors: tuple[str, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an index at all."""
+        return self.number > 0
+
+
+# ---- verbs -------------------------------------------------------------------------------
+
+
+def create(
+    root: PathLike | Any,
+    columns: Sequence[str | IndexedColumn] | str,
+    *,
+    catalog: str | None = None,
+    fpp: float = 0.1,
+    ndv: int = 1_000_000,
+    max_expected_fpp: float = 1.0,
+    jobs: int | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> IndexState:
+    """Give the index of the data below `root` these columns, for all files that are there; return its state.
+
+    A column that it has already gets the new options, and its filters anew. The data files are only read: filters that
+    they have are taken over where they are good enough, else their values are. `ndv` bounds a filter's size, by
+    distinct values of a file; one that then has a rate above `max_expected_fpp` is left out. Raises
+    `ColumnNotFoundError`, and `UnsupportedError` for nested columns, partition columns and types other than numbers of
+    up to 64 bits, dates, timestamps and strings.
+
+    The directory of a Delta or Iceberg table stands for the live files of its snapshot, and the columns for those that
+    the table calls so now, whatever each file calls them. `root` and `catalog` name an Iceberg table as they do for
+    `prune`; its index is in its directory. Where one is renamed later, filters that are there go on to
+    be used under its new name; for files that come then, the index has to be given that name.
+    """
+    asked = [columns] if isinstance(columns, str) else list(columns)
+    wanted = tuple(
+        replace(column, column=_canonical(column.column))
+        if isinstance(column, IndexedColumn)
+        else IndexedColumn(_canonical(column), fpp, ndv, max_expected_fpp)
+        for column in asked
+    )
+    _check_options(wanted)
+    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere)
+    _check_columns(building, wanted)
+    return building.run(set_to=wanted)
+
+
+def refresh(
+    root: PathLike | Any,
+    *,
+    catalog: str | None = None,
+    jobs: int | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> IndexState:
+    """Give the index what new and changed data files hold; return its state. Raises `FileNotFoundError` without one."""
+    return _Building(root, catalog, storage_options, jobs, progress, elsewhere).run()
+
+
+def drop(
+    root: PathLike | Any,
+    columns: Sequence[str] | str | None = None,
+    *,
+    catalog: str | None = None,
+    storage_options: StorageOptions = None,
+) -> IndexState:
+    """Take columns, or all, out of the index; return its state. With no column left its folder goes, too.
+
+    Raises `ColumnNotFoundError` for a column that is not indexed, and `IndexNotFoundError` where there is no index.
+    """
+    asked, root = root, root_of(root, catalog=catalog, storage_options=storage_options)
+    folder = folder_of(root, storage_options=fsspec_options(storage_options))
+    gone = None
+    if columns is not None:
+        gone = [_canonical(column) for column in ([columns] if isinstance(columns, str) else columns)]
+
+    def without(version: Version) -> Version:
+        names = [column.column for column in version.columns]
+        for name in gone or ():
+            if name not in names:
+                raise ColumnNotFoundError(name, names, where=f"the index of {root}")
+        kept = tuple(column for column in version.columns if gone is not None and column.column not in gone)
+        return replace(version, columns=kept, segments=version.segments if kept else ())
+
+    if gone == []:
+        raise ValueError("name at least one column")
+    if gone is not None:  # what cannot be told afterwards is an error before
+        show(asked, catalog=catalog, storage_options=storage_options)
+    found = newest(folder)
+    if found is None:
+        raise IndexNotFoundError(f"{root} has no index, so there is nothing to drop")
+    is_unfinished = found is not None and not found.version.columns  # a drop that was stopped, or all is damaged
+    if not is_unfinished:
+        found = None if committed(folder, without, root).columns else newest(folder)
+    if found is not None:
+        # The version without columns goes last: as long as it is there, no other writer takes its number.
+        last = version_name(found.number)
+        folder.remove(sorted(folder.names(), key=lambda name: name == last))
+        folder.remove_if_empty()
+    return show(asked, catalog=catalog, storage_options=storage_options)
+
+
+def show(root: PathLike | Any, *, catalog: str | None = None, storage_options: StorageOptions = None) -> IndexState:
+    """Return the state of the index of the data below `root`; with no columns where there is none."""
+    return _state(root, catalog, storage_options)
+
+
+def _state(
+    asked: Any,
+    catalog: str | None,
+    storage_options: StorageOptions,
+    built: int = 0,
+    failures: Mapping[Source, Exception] | None = None,
+) -> IndexState:
+    root = root_of(asked, catalog=catalog, storage_options=storage_options)
+    folder = folder_of(root, storage_options=fsspec_options(storage_options))
+    found = newest(folder)
+    if found is None or found.source is None or not found.version.columns:
+        return IndexState(root, 0, 0, 0, ())
+    version = found.version
+    index = BloomIndex.opened(folder, version)
+    sources: list[Source] = []
+    with contextlib.suppress(FileNotFoundError):  # no data files are left
+        sources, _ = live_sources(asked, catalog=catalog, storage_options=storage_options)
+    known = {source: index.find(source) for source in sources}
+    strays = strays_among(source for source, file in known.items() if file is None)
+    files = [file for source, file in known.items() if source not in strays]
+    rows = tuple(_column_state(column, files, index) for column in version.columns)
+    errors = tuple(f"{source.name}: {describe_error(error)}" for source, error in (failures or {}).items())
+    num_bytes = found.source.size + sum(segment.size + blocks_bytes(segment) for segment in version.segments)
+    return IndexState(root, version.number, len(version.segments), num_bytes, rows, built, errors)
+
+
+def _column_state(column: IndexedColumn, files: Sequence[IndexedFile | None], index: BloomIndex) -> ColumnIndex:
+    name = column.column
+    known = [file for file in files if file is not None and name in file.columns]
+    problems = Counter(file.problems[name] for file in known if name in file.problems)
+    return ColumnIndex(
+        name,
+        column.fpp,
+        column.ndv,
+        column.max_expected_fpp,
+        files=len(known) - problems.total(),
+        files_missing=len(files) - len(known),
+        files_without_filter=problems.total(),
+        num_bytes=sum(index.num_bytes_of(place) for file in known for place in _places(file, name)),
+        problems=tuple(f"{problem} ({number})" for problem, number in problems.items()),
+    )
+
+
+def _places(file: IndexedFile, column: str) -> Sequence[Place]:
+    return next((places for leaf, places in file.filters.items() if file.schema.leaves[leaf].name == column), ())
+
+
+# ---- what may be indexed -----------------------------------------------------------------
+
+
+def _canonical(column: str) -> str:
+    """Return a column's name as leaf columns are called."""
+    return format_path(parse_path(column))
+
+
+def _check_options(columns: Sequence[IndexedColumn]) -> None:
+    if not columns:
+        raise ValueError("name at least one column")
+    names = [column.column for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"there is more than one configuration for column {name}")
+    for column in columns:
+        if not 0 < column.fpp <= 1:
+            raise ValueError(f"fpp must be above 0 and at most 1, not {column.fpp}")
+        if not 0 < column.max_expected_fpp <= 1:
+            raise ValueError(f"maxExpectedFpp must be above 0 and at most 1, not {column.max_expected_fpp}")
+        if column.ndv < 1:
+            raise ValueError(f"ndv must be at least 1, not {column.ndv}")
+
+
+def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> None:
+    """Raise for columns that cannot be indexed, by the files that can be read."""
+    constants = building.partition_columns
+    seen: dict[str, LeafColumn] = {}
+    groups: set[str] = set()
+    errors = []
+    missing = {column.column for column in columns}
+    footers = drive((source, read_footer(source.size, guess=source.footer_guess)) for source in building.sources)
+    for number, (source, footer) in enumerate(footers):
+        if building.strays.take(source, footer):
+            continue
+        if isinstance(footer, Exception):
+            errors.append(footer)
+            continue
+        for leaf in building.leaves(footer):
+            if leaf.name not in seen or unsupported(seen[leaf.name]):
+                seen[leaf.name] = leaf
+            if len(leaf.path) > 1:
+                groups.add(format_path(leaf.path[:1]))
+        missing -= seen.keys()
+        if number >= _SURVEYED and not missing:
+            break
+    if errors and not seen:
+        raise errors[0]
+    building.strays.rest(building.sources)
+    for column in columns:
+        name = column.column
+        if name in constants:
+            raise UnsupportedError(f"{name} is a partition column, which needs no index")
+        if name in groups or (name in seen and (len(seen[name].path) > 1 or seen[name].is_repeated)):
+            raise UnsupportedError(f"{name} is a nested column; the index has top-level columns only")
+        if name not in seen:
+            raise ColumnNotFoundError(name, seen, where="the data")
+        if problem := unsupported(seen[name]):
+            raise UnsupportedError(problem)
+
+
+_SURVEYED = 64
+"""Files that are looked at before a column's type is settled; more, as long as a column was not seen."""
+
+
+Elsewhere = Callable[[str, Snapshot | None, list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
+"""What builds and writes segments on other machines: given the index's root, the table if it is one, and the files."""
+
+
+def write_segments(
+    root: str,
+    paths: Sequence[str],
+    columns: Sequence[IndexedColumn],
+    *,
+    snapshot: Snapshot | None = None,
+    storage_options: StorageOptions = None,
+) -> list[Segment]:
+    """Write what some of the files below `root` hold as segments of its index, which no version names yet.
+
+    The files of a table are those of its `snapshot`, which need not list them here.
+    """
+    options = fsspec_options(storage_options)
+    folder = folder_of(root, storage_options=options)
+    stop = threading.Event()
+    sources = (
+        _below(folder, source) if snapshot is None else snapshot.below_root(source)
+        for source in find(paths, storage_options=options)
+    )
+    built = (build(source, columns, stop, snapshot) for source in sources)
+    return list(in_segments(folder, chain.from_iterable(rows for rows in built if not isinstance(rows, Exception))))
+
+
+def _below(folder: Folder, source: Source) -> Source:
+    """Return a data file that was named by itself, with its path below the directory of an index's folder."""
+    root = folder.path.rstrip("/").removesuffix(FOLDER)
+    return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
+
+
+class _Building:
+    """One call that brings an index up to date."""
+
+    def __init__(
+        self,
+        asked: Any,
+        catalog: str | None,
+        storage_options: StorageOptions,
+        jobs: int | None,
+        progress: Progress | None,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        self._asked, self._catalog, self._storage_options = asked, catalog, storage_options
+        self._jobs, self._progress, self._elsewhere = jobs, progress, elsewhere
+        self.strays = Strays()
+        self._failures: dict[Source, Exception] = {}
+        self._list()
+        self.root = os.fspath(directory_of(asked, self.snapshot, catalog))
+        self.folder = folder_of(self.root, storage_options=fsspec_options(storage_options))
+        if not is_directory(self.folder.fs, self.root):
+            raise UnsupportedError(f"{self.root} is not a directory; an index lies beside the files of one")
+
+    def _list(self) -> None:
+        self.sources, snapshot = live_sources(self._asked, catalog=self._catalog, storage_options=self._storage_options)
+        # Only what tells the names: it goes to executors.
+        self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
+        partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)
+        self.partition_columns = set(chain.from_iterable(partitions))
+
+    def leaves(self, footer: Footer) -> list[LeafColumn]:
+        """Return a file's leaf columns as users call them; one that the table has no more is not among them."""
+        leaves = footer.leaves if self.snapshot is None else self.snapshot.leaves(footer)
+        return [leaf for leaf in leaves if leaf.path[0]]
+
+    def run(self, set_to: tuple[IndexedColumn, ...] = ()) -> IndexState:
+        """Build what is missing, for the columns that the index has and those that are to be set."""
+        found = newest(self.folder)
+        before = found.version if found else Version()
+        if not before.columns and not set_to:
+            raise no_index(self.root)
+        columns = _merged(before.columns, set_to)
+        changed = set(columns) - set(before.columns)
+        self._settle()
+        index = BloomIndex.opened(self.folder, before)
+        missing = []
+        for source in self.sources:
+            known = index.find(source)
+            wanted = [c for c in columns if known is None or c in changed or c.column not in known.columns]
+            if wanted:
+                missing.append((source, wanted))
+        if self._elsewhere is None:
+            segments = tuple(in_segments(self.folder, self._built(missing)))
+        else:
+            strays = strays_among(source for source, _ in missing)
+            missing = [item for item in missing if item[0] not in strays]
+            segments = tuple(self._elsewhere(self.root, self.snapshot, missing))
+            self._explain(missing, segments)
+
+        def changed_to(version: Version) -> Version:
+            kept = tuple(segment for segment in version.segments if segment.name not in index.lost)
+            return replace(version, columns=_merged(version.columns, set_to), segments=(*kept, *segments))
+
+        version = before
+        if segments or set_to or index.lost:
+            version = committed(self.folder, changed_to, self.root, is_new=bool(set_to))
+        with contextlib.suppress(ParquetBloomError, OSError):  # all is done
+            self._tidy(version)
+        built = sum(segment.num_rows for segment in segments)
+        return _state(self._asked, self._catalog, self._storage_options, built, self._failures)
+
+    def _settle(self) -> None:
+        """Wait until no file can change without a trace in its times; list them again then."""
+        if any(not source.is_settled for source in self.sources):
+            time.sleep(SETTLING_SECONDS)
+            self._list()
+
+    def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:
+        at_once, _ = share_threads(self._jobs, 2 * len(missing))
+        stop = threading.Event()
+        with closing(map_in_order(lambda item: build(*item, stop, self.snapshot), missing, at_once, stop)) as results:
+            for done, (rows, (source, _)) in enumerate(zip(results, missing, strict=True), 1):
+                if not isinstance(rows, Exception):
+                    yield from rows
+                elif not self.strays.take(source, rows):
+                    self._failures[source] = rows
+                if self._progress:
+                    self._progress(done, len(missing))
+
+    def _explain(self, missing: list[tuple[Source, list[IndexedColumn]]], segments: tuple[Segment, ...]) -> None:
+        """Note why files have no rows in what was built elsewhere, if they cannot be read here either."""
+        done = {entry.path for segment in segments for entry in rows_in(self.folder, segment)}
+        plans = ((source, read_footer(source.size)) for source, _ in missing if source.relative not in done)
+        for source, outcome in drive(plans):
+            if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
+                self._failures[source] = outcome
+
+    def _tidy(self, version: Version) -> None:
+        """Put together what is spread over small segments or mostly out of date, and remove what nothing needs."""
+        rows = sum(segment.num_rows for segment in version.segments)
+        is_spread = sum(map(is_small, version.segments)) > MOST_SEGMENTS
+        if is_spread or rows >= 2 * max(1, len(self.sources) - len(self.strays)) * len(version.columns):
+            with contextlib.suppress(ParquetBloomError, OSError):  # all is as good as before
+                compact(self.folder, version, {source.relative: state_of(source) for source in self.sources}, self.root)
+        sweep(self.folder)
+
+
+def _constants(source: Source) -> dict[str, str | None]:
+    return source.partitions.constants
+
+
+def _merged(columns: Iterable[IndexedColumn], changes: Iterable[IndexedColumn]) -> tuple[IndexedColumn, ...]:
+    return tuple(({c.column: c for c in columns} | {c.column: c for c in changes}).values())

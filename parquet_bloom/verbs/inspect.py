@@ -1,0 +1,250 @@
+"""Finds and loads filters: `inspect` describes them, `probe` asks them for values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters import engines
+from parquet_bloom.filters.parquet import distrust, groups
+from parquet_bloom.filters.stored import Beside, OfTable, described, in_footer, of_indexes, of_tables, unusable
+from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
+from parquet_bloom.format.schema import LeafColumn, parse_path
+from parquet_bloom.results import Record, Table
+from parquet_bloom.storage.drive import RequestLog, drive
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.strays import Strays
+from parquet_bloom.values.encoding import uncountable, untrusted
+from parquet_bloom.verbs.parallel import Progress
+
+FOLD_FPP = 0.01
+"""The rate that `inspect` folds to when it tells what a filter could be reduced to."""
+
+
+PARQUET = "Parquet"
+
+# ---- inspect -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FilterInfo(Record):
+    """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
+    prune in `untrusted`.
+
+    `format` tells Parquet's from those of Hudi, Paimon and the index. These cover a whole file, so their `row_group`
+    is None.
+
+    Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the
+    estimate from its bits; `folds_to` is the size at which its rate would still be within 1 %, or its own size.
+    """
+
+    path: str
+    row_group: int | None
+    column: str
+    type: str
+    offset: int
+    length: int | None
+    num_bytes: int | None = None
+    num_values: int | None = None
+    fill: float | None = None
+    fpp: float | None = None
+    worst_block_fpp: float | None = None
+    ndv: float | None = None
+    folds_to: int | None = None
+    used_by: tuple[str, ...] = ()
+    hazards: tuple[str, ...] = ()
+    untrusted: str | None = None
+    problem: str | None = None
+    format: str = PARQUET
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo(Record):
+    """One file: what wrote it, how many column chunks it has, and its filters; or the error that it gave."""
+
+    path: str
+    size: int
+    created_by: str = ""
+    num_rows: int = 0
+    num_row_groups: int = 0
+    num_column_chunks: int = 0
+    filters: tuple[FilterInfo, ...] = ()
+    error: str | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file or one of its filters is not sound."""
+        return self.error is not None or any(f.problem for f in self.filters)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection(Table):
+    """What `inspect` found, file by file; its rows are the filters."""
+
+    TRUTH: ClassVar[str] = ".rows, or .errors"
+
+    files: tuple[FileInfo, ...]
+
+    @property
+    def rows(self) -> tuple[FilterInfo, ...]:
+        """Every filter of every file."""
+        return tuple(f for file in self.files for f in file.filters)
+
+    @property
+    def errors(self) -> tuple[FileInfo, ...]:
+        """The files that are not sound, or of which a filter is not."""
+        return tuple(file for file in self.files if file.is_damaged)
+
+
+def inspect(
+    paths: PathLike | Iterable[PathLike],
+    columns: Sequence[str] | str | None = None,
+    *,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    log: RequestLog | None = None,
+) -> Inspection:
+    """Return every filter of the given files, read whole, with its real rates; damage is reported, never raised.
+
+    `columns` narrows it to some leaves. Raises `FileNotFoundError` for a path that names nothing, and
+    `ColumnNotFoundError` for a column that no file has.
+    """
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    wanted = _paths(columns)
+    missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
+    found: set[tuple[str, ...]] = set()
+    files = []
+    entries = of_indexes(sources)
+    of_files = of_tables(sources, storage_options=storage_options)
+    plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept)) for source, kept in of_files)
+    strays = Strays()
+    for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
+        if strays.take(source, outcome):
+            pass
+        elif isinstance(outcome, Exception):
+            files.append(FileInfo(source.name, source.size, error=describe_error(outcome)))
+        else:
+            footer, info = outcome
+            files.append(info)
+            _note_missing(footer, wanted, source, found, missing)
+        if progress:
+            progress(done, len(sources))
+    strays.rest(sources)
+    for path in wanted or ():
+        if path in missing and path not in found:
+            raise missing[path]
+    return Inspection(tuple(files))
+
+
+def _inspect(
+    source: Source, wanted: list[tuple[str, ...]] | None, indexed: Sequence[Beside], kept: OfTable
+) -> Plan[tuple[Footer, FileInfo]]:
+    footer = yield from read_footer(source.size)
+    leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
+    filters: list[FilterInfo] = []
+    for chunks in groups(footer.chunks(leaves)):
+        plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf, _ in chunks)
+        infos = yield from with_tail(footer, together(plans))
+        filters += (info for info in infos if info)
+    names = {leaf.name: leaf for leaf in leaves}
+    filters += (
+        _of_file(source, footer, names[one.column], one)
+        for one in (*map(described, (*in_footer(footer), *kept.filters)), *unusable(footer), *indexed)
+        if one.column in names
+    )
+    return footer, FileInfo(
+        source.name,
+        source.size,
+        footer.created_by,
+        footer.metadata.num_rows,
+        footer.num_row_groups,
+        footer.num_row_groups * len(footer.leaves),
+        tuple(filters),
+        error=kept.problem,
+    )
+
+
+def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: Beside) -> FilterInfo:
+    about = one.description
+    return FilterInfo(
+        source.name,
+        WHOLE_FILE,
+        leaf.name,
+        leaf.type_name,
+        0,
+        None,
+        num_bytes=about.num_bytes if about else one.num_bytes,
+        num_values=footer.metadata.num_rows,
+        fill=about.fill if about else None,
+        fpp=about.fpp if about else None,
+        ndv=about.ndv if about else None,
+        problem=one.problem,
+        format=one.format,
+    )
+
+
+WHOLE_FILE = None
+
+
+def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[FilterInfo | None]:
+    chunk = footer.chunk(row_group, leaf)
+    offset = (chunk and chunk.bloom_filter_offset) or 0
+    length = chunk and chunk.bloom_filter_length
+
+    def info(**fields: Any) -> FilterInfo:
+        return FilterInfo(source.name, row_group, leaf.name, leaf.type_name, offset, length, **fields)
+
+    try:
+        location = footer.filter_location(row_group, leaf)
+        if location is None:
+            return None
+        bloom, _ = yield from read_filter(location, end=footer.start)
+    except (CorruptFileError, UnsupportedError) as error:
+        return info(problem=describe_error(error)) if offset else None
+    return info(
+        num_bytes=bloom.num_bytes,
+        num_values=chunk.num_values,
+        fill=bloom.fill,
+        fpp=bloom.fpp,
+        worst_block_fpp=bloom.worst_block_fpp,
+        ndv=bloom.estimated_ndv,
+        folds_to=bloom.folded_to(FOLD_FPP).num_bytes,
+        used_by=engines.users(leaf, bloom.num_bytes),
+        hazards=engines.hazards(leaf, bloom.num_bytes, has_length=length is not None),
+        untrusted=untrusted(leaf) or uncountable(leaf),
+        problem=None if untrusted(leaf) else distrust(footer, row_group, leaf, bloom),
+    )
+
+
+def _paths(columns: Sequence[str] | str | None) -> list[tuple[str, ...]] | None:
+    if columns is None:
+        return None
+    return [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
+
+
+def _note_missing(
+    footer: Footer,
+    wanted: list[tuple[str, ...]] | None,
+    source: Source,
+    found: set[tuple[str, ...]],
+    missing: dict[tuple[str, ...], ColumnNotFoundError],
+) -> None:
+    for path in wanted or ():
+        try:
+            source.find_leaf(footer.leaves, path)
+            found.add(path)
+        except ColumnNotFoundError as error:
+            missing.setdefault(path, error)
+
+
+def footers(sources: Iterable[Source], *, log: RequestLog | None = None) -> Iterator[tuple[Source, Footer | Exception]]:
+    """Yield each source with its footer, or the error that it gave."""
+    yield from drive(((s, read_footer(s.size)) for s in sources), log=log)

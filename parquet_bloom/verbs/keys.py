@@ -1,0 +1,573 @@
+"""Keys to look up: from a list, an Arrow array or a file, and as a column stores them; and candidates, written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError
+from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.values.arrays import hash_array
+from parquet_bloom.values.encoding import (
+    GREGORIAN_FROM,
+    encode_literal,
+    is_never_rebased,
+    literal_text,
+    parse_literal,
+    untrusted,
+)
+from parquet_bloom.values.literals import normalize_literal
+from parquet_bloom.values.ordering import Key, literal_interval
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys as literals, and `shown` as one Arrow array, which holds the same values if `is_exact`, or their text.
+
+    `are_text` says that the literals are text which the column's type is to parse.
+    """
+
+    shown: pa.Array
+    literals: Sequence[object]
+    is_exact: bool = True
+    are_text: bool = False
+
+    def __len__(self) -> int:
+        return len(self.shown)
+
+
+def read_keys(keys: Any, column: str) -> Keys:
+    """Return the keys of a list, an Arrow or NumPy array, a pandas Series, a table, a dict, or a file.
+
+    Of what has columns the one named `column` is taken, or its only one: Arrow's tables and whatever hands out its
+    data as Arrow's, a pandas DataFrame, a dict, a Parquet or a CSV file; any other file has a key a line. Raises
+    `TypeError` for what is none of these. The names of columns are never taken for keys.
+    """
+    import pyarrow as pa
+
+    if isinstance(keys, str | os.PathLike):
+        return _read_file(Path(keys), column)
+    if (names := _names_of(keys)) is not None:
+        name = _chosen(names, column)
+        keys = keys[name]
+        if isinstance(keys, str | bytes) or _names_of(keys) is not None:
+            raise TypeError(f"the keys in {name!r} are to be a list or an array, not {_kind(keys)}")
+    elif isinstance(keys, pa.Table | pa.RecordBatch):
+        keys = _only(keys, column, "the table of keys", KeyColumnError)
+    elif hasattr(keys, "__arrow_c_stream__") and not hasattr(keys, "dtype"):
+        keys = _of_stream(pa.chunked_array(keys), column)
+    elif hasattr(keys, "__arrow_c_array__") and not hasattr(keys, "dtype"):
+        keys = _of_stream(pa.chunked_array([pa.array(keys)]), column)
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        return _of_arrow(keys)
+    if getattr(keys, "ndim", 1) != 1:
+        raise TypeError(f"keys are one column, and this {_kind(keys)} has {keys.ndim} dimensions")
+    if str(getattr(keys, "dtype", "object")) == "object":
+        return _of_values(_listed(keys))
+    return _of_arrow(pa.array(keys, from_pandas=False))  # NaN is a key, not a NULL
+
+
+def _names_of(keys: Any) -> list[Any] | None:
+    """Return the names of the columns of what is asked for a column by `keys[name]`, None for what is not."""
+    if isinstance(keys, Mapping):
+        return list(keys)
+    if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(keys, "columns"):
+        return list(keys.columns)
+    names = getattr(getattr(keys, "dtype", None), "names", None)  # of a structured NumPy array
+    return list(names) if isinstance(names, tuple) else None
+
+
+def _chosen(names: list[Any], column: str) -> Any:
+    if names.count(column) == 1:
+        return column
+    if len(names) == 1:
+        return names[0]
+    raise KeyColumnError(column, map(str, names), where="the table of keys")
+
+
+def _of_stream(whole: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """Return the keys of an array, or of the column of what came as structs: Arrow's form of a table."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(whole.type):
+        return whole
+    batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in whole.chunks]
+    table = pa.Table.from_batches(batches, pa.schema(list(whole.type)))
+    return _only(table, column, "the table of keys", KeyColumnError)
+
+
+def _listed(keys: Any) -> list[Any]:
+    is_list = isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview)
+    if not is_list or hasattr(keys, "columns"):  # whose elements would be the columns' names
+        raise TypeError(
+            f"keys are a list, an array, a table or the path of a file, not {_kind(keys)}; put a single key in a list"
+        )
+    return list(keys)
+
+
+def _kind(keys: Any) -> str:
+    kind = type(keys)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Keys:
+    import pyarrow as pa
+
+    whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_decode()
+    if whole.type in (pa.string_view(), pa.binary_view()):  # Polars' texts; Arrow itself can do little with them
+        whole = whole.cast(pa.large_string() if whole.type == pa.string_view() else pa.large_binary())
+    return Keys(whole, whole)
+
+
+def _of_values(values: list[Any]) -> Keys:
+    """Return Python values as they are; Arrow would make dates of datetimes, and drop nanoseconds and zones."""
+    import pyarrow as pa
+
+    try:
+        shown = pa.array(values)
+        is_equal = all(map(_is_shown_by, values, shown.to_pylist()))
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        is_equal = False
+    if not is_equal:
+        shown = pa.array([None if is_null(value) else _text(value) for value in values], pa.string())
+    return Keys(shown, values, is_equal)
+
+
+def _is_shown_by(value: Any, shown: Any) -> bool:
+    if shown is None:
+        return is_null(value)
+    if hasattr(value, "as_py"):
+        value = value.as_py()
+    return bool(value == shown or (value != value and shown != shown))
+
+
+def _text(value: Any) -> str:
+    return literal_text(value).encode(errors="replace").decode()
+
+
+def python_values(keys: pa.Array) -> tuple[Any, ...]:
+    """Return an array's values as Python's, those that Python cannot hold as the array has them."""
+    try:
+        return tuple(keys.to_pylist())
+    except (ArithmeticError, ValueError):
+        return tuple(map(_python_value, keys))
+
+
+def _python_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (ArithmeticError, ValueError):
+        return scalar
+
+
+def is_null(literal: object) -> bool:
+    """Return whether a literal is NULL, which equals nothing, whatever wrote it."""
+    return isinstance(normalize_literal(literal), type(normalize_literal(None)))
+
+
+# ---- keys as a column stores them --------------------------------------------------------
+
+
+@dataclass(slots=True)
+class KeySet:
+    """The keys as one type of column stores them.
+
+    `points` are the places of the keys that have one on the column's scale, ascending; `hashes` and `owners`, indexes
+    of the keys, run beside them. `wide` keys have no single place and are checked everywhere; `unprovable` ones are
+    always kept.
+    """
+
+    points: Sequence[Key] = ()
+    hashes: bytes = b""
+    owners: Sequence[int] = ()
+    wide_hashes: bytes = b""
+    wide_owners: Sequence[int] = ()
+    unprovable: Sequence[int] = ()
+    why_unprovable: str = ""
+
+
+def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
+    """Return the keys as `leaf` stores them, all at once where Arrow can.
+
+    Raises `LiteralError` for a key that the leaf cannot be compared with.
+    """
+    import pyarrow as pa
+
+    try:
+        found = _converted(leaf, keys)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a number that is too large, say
+        found = None
+    return found or _one_by_one(leaf, keys, timezone)
+
+
+def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
+    found = KeySet()
+    if reason := untrusted(leaf):
+        found.unprovable, found.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
+        return found
+    points: list[tuple[Key, int, int]] = []
+    wide: list[bytes] = []
+    wide_owners: list[int] = []
+    unprovable: list[int] = []
+    takes_empty = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+    for index, key in enumerate(keys.literals):
+        if is_null(key) or (keys.are_text and key == "" and not takes_empty):
+            continue
+        literal = parse_literal(leaf, str(key)) if keys.are_text else key
+        encodings = encode_literal(leaf, literal, timezone=timezone)
+        if encodings.reason is not None and not encodings.plain:
+            unprovable.append(index)
+            found.why_unprovable = encodings.reason
+            continue
+        interval = literal_interval(leaf, literal, timezone=timezone) if encodings.plain else ""
+        for hash_ in encodings.hashes():
+            if isinstance(interval, str) or interval[0] != interval[1]:
+                wide.append(hash_.to_bytes(8, sys.byteorder))
+                wide_owners.append(index)
+            else:
+                points.append((interval[0], hash_, index))
+    points.sort(key=itemgetter(0))
+    found.wide_hashes, found.wide_owners, found.unprovable = b"".join(wide), wide_owners, unprovable
+    found.points = [point for point, _, _ in points]
+    found.hashes = b"".join(hash_.to_bytes(8, sys.byteorder) for _, hash_, _ in points)
+    found.owners = array("q", [index for _, _, index in points])
+    return found
+
+
+# ---- all at once -------------------------------------------------------------------------
+# What follows says in Arrow's terms what `encode_literal` and `literal_interval` say of each key, for the common types.
+
+
+@dataclass(slots=True)
+class _Entries:
+    """What is stored beside its place on the column's scale, in any order; the null entries are keys that no column
+    holds. `owners` are the keys' indexes, None where the entries are the keys in their order.
+    """
+
+    stored: pa.Array
+    places: pa.Array
+    owners: pa.Array | None = None
+    wide: pa.Array | None = None
+    wide_owners: pa.Array | None = None
+    unprovable: pa.Array | None = None  # a mask over the keys
+
+
+def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
+    """Return the key set made in bulk, or None where each key has to be looked at."""
+    import pyarrow.compute as pc
+
+    entries = _entries(leaf, keys)
+    if entries is None:
+        return None
+    is_in_order = entries.owners is None and _is_sorted(entries.places)
+    if not is_in_order:
+        order = pc.array_sort_indices(entries.places)
+        order = order.slice(0, len(order) - entries.places.null_count)  # nulls come last, and nothing equals them
+        entries.stored, entries.places = entries.stored.take(order), entries.places.take(order)
+        entries.owners = order if entries.owners is None else entries.owners.take(order)
+    found = KeySet(
+        _Points(entries.places) if len(entries.places) > _LISTED else entries.places.to_pylist(),
+        hash_array(leaf, _as_stored(leaf, entries.stored)),
+        range(len(entries.places)) if is_in_order else _indexes(entries.owners),
+    )
+    if entries.wide is not None and entries.wide_owners is not None:
+        found.wide_hashes, found.wide_owners = hash_array(leaf, entries.wide), _indexes(entries.wide_owners)
+    if entries.unprovable is not None:
+        found.unprovable = _indexes(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
+        if found.unprovable:
+            found.why_unprovable = encode_literal(leaf, keys.shown[found.unprovable[0]]).reason or ""
+    return found
+
+
+def _is_sorted(places: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return not places.null_count and (
+        len(places) < 2 or bool(pc.all(pc.less_equal(places.slice(0, len(places) - 1), places.slice(1))).as_py())
+    )
+
+
+_LISTED = 64 * 1024
+"""So many points are kept as Python objects, which is faster; more are left in Arrow, which takes less memory."""
+
+
+class _Points(Sequence[Any]):
+    """An Arrow array as a sequence to bisect."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._values[index].as_py()
+
+
+def _indexes(values: pa.Array) -> array[int]:
+    import pyarrow as pa
+
+    found = array("q")
+    if len(values):
+        whole = values.cast(pa.int64())
+        found.frombytes(memoryview(whole.buffers()[1])[8 * whole.offset : 8 * (whole.offset + len(whole))])
+    return found
+
+
+def _entries(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    logical, physical = leaf.logical_type.name if leaf.logical_type else None, leaf.physical_type
+    if not keys.is_exact or untrusted(leaf):
+        return None
+    if physical is PhysicalType.BYTE_ARRAY and logical in (None, "STRING", "ENUM", "JSON", "BSON"):
+        return _of_bytes(logical, keys)
+    if keys.are_text:  # which the column's type is to parse
+        return None
+    if logical == "DECIMAL":
+        return _of_decimals(leaf, keys)
+    if physical in (PhysicalType.INT32, PhysicalType.INT64) and logical in (None, "INTEGER"):
+        return _of_integers(leaf, keys)
+    if physical is PhysicalType.INT32 and logical == "DATE":
+        return _of_dates(leaf, keys)
+    if physical is PhysicalType.INT64 and logical == "TIMESTAMP":
+        return _of_timestamps(leaf, keys)
+    if physical in (PhysicalType.FLOAT, PhysicalType.DOUBLE) and logical is None:
+        return _of_floats(leaf, keys)
+    return None
+
+
+def _of_bytes(logical: str | None, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = keys.shown.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if logical == "BSON" or (keys.are_text and logical is None):
+            return None
+        if logical is None and pc.any(pc.match_substring(keys.shown, "\\x")).as_py():  # DuckDB's way to write a byte
+            return None
+    elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    stored = keys.shown.cast(pa.large_binary())
+    return _Entries(stored, stored)
+
+
+def _of_integers(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical = leaf.logical_type
+    if not pa.types.is_integer(keys.shown.type) or (logical is not None and not logical.is_signed):
+        return None
+    bits = logical.bit_width if logical is not None else 8 * (leaf.width or 0)
+    whole = keys.shown.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(whole, -(1 << bits - 1)), pc.less_equal(whole, (1 << bits - 1) - 1))
+    stored = _only_where(inside, whole).cast(pa.int32() if leaf.width == 4 else pa.int64())
+    return _Entries(stored, stored)
+
+
+def _of_dates(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if keys.shown.type != pa.date32():
+        return None
+    days = keys.shown.cast(pa.int32())
+    if is_never_rebased(leaf):
+        return _Entries(days, days)
+    is_rebased = pc.less(days, GREGORIAN_FROM)
+    stored = _only_where(pc.invert(is_rebased), days)
+    return _Entries(stored, stored, unprovable=is_rebased)
+
+
+_EPOCH = date(1970, 1, 1)
+_ZONES_SETTLED_FROM = (date(1900, 1, 1) - _EPOCH).days * 86_400
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "MILLIS": 10**3, "MICROS": 10**6, "NANOS": 10**9}
+
+
+def _of_timestamps(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    """Return timestamps that are whole in the column's unit and in microseconds: engines cut others in several ways."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical, kind = leaf.logical_type, keys.shown.type
+    if logical is None or not pa.types.is_timestamp(kind) or (kind.tz is not None) != logical.is_adjusted_to_utc:
+        return None
+    count, per_second, wanted = keys.shown.cast(pa.int64()), _PER_SECOND[kind.unit], _PER_SECOND[logical.unit or ""]
+    coarsest = min(wanted, 10**6)
+    if per_second > coarsest:
+        step = per_second // coarsest
+        if not pc.all(pc.equal(pc.multiply(pc.divide(count, step), step), count)).as_py():
+            return None
+    if per_second > wanted:
+        stored = pc.divide(count, per_second // wanted)
+    else:
+        stored = pc.multiply_checked(count, wanted // per_second)
+    if not logical.is_adjusted_to_utc:
+        return _Entries(stored, stored)
+    is_rebased = pc.less(count, _ZONES_SETTLED_FROM * per_second)
+    stored = _only_where(pc.invert(is_rebased), stored)
+    return _Entries(stored, stored, unprovable=is_rebased)
+
+
+_DECIMAL_DIGITS = 38
+
+
+def _of_decimals(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    logical, kind = leaf.logical_type, keys.shown.type
+    # Decimals of a list have each a scale of their own.
+    if logical is None or keys.literals is not keys.shown or not pa.types.is_decimal128(kind) or kind.scale < 0:
+        return None
+    if leaf.width is None or leaf.width > 16:
+        return None
+    wide = pa.decimal128(_DECIMAL_DIGITS, 0)
+    scale = logical.scale
+    if max(logical.precision - scale, kind.precision - kind.scale) + max(scale, kind.scale) > _DECIMAL_DIGITS:
+        nothing = pa.nulls(len(keys), wide)
+        return _Entries(nothing, nothing, unprovable=pc.is_valid(keys.shown))
+    values: Any = keys.shown
+    scaled = values.cast(pa.decimal128(_DECIMAL_DIGITS, scale), safe=False)
+    if kind.scale > scale:
+        scaled = _only_where(pc.equal(scaled.cast(pa.decimal128(_DECIMAL_DIGITS, kind.scale)), values), scaled)
+    unscaled = pa.Array.from_buffers(wide, len(scaled), scaled.buffers(), offset=scaled.offset)
+    if leaf.width < 16:
+        least, most = (
+            pa.scalar(Decimal(bound), wide) for bound in (-(1 << 8 * leaf.width - 1), (1 << 8 * leaf.width - 1) - 1)
+        )
+        unscaled = _only_where(pc.and_(pc.greater_equal(unscaled, least), pc.less_equal(unscaled, most)), unscaled)
+    return _Entries(unscaled, unscaled)
+
+
+def _of_floats(leaf: LeafColumn, keys: Keys) -> _Entries | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if keys.shown.type not in (pa.float32(), pa.float64()):
+        return None
+    width = pa.float32() if leaf.width == 4 else pa.float64()
+    values = keys.shown.cast(pa.float64())
+    narrowed = values.cast(width, safe=False)
+    is_zero = pc.equal(narrowed, pa.scalar(0.0, width))
+    is_plain = pc.invert(pc.or_(is_zero, pc.is_nan(values)))
+    ordinary, zeros = (pc.indices_nonzero(pc.fill_null(mask, False)) for mask in (is_plain, is_zero))
+    both = [pa.repeat(pa.scalar(zero, width), len(zeros)) for zero in (0.0, -0.0)]  # either equals either
+    stored = pa.concat_arrays([narrowed.take(ordinary), *both])
+    owners = pa.concat_arrays([ordinary, zeros, zeros])
+    places = values.take(owners)
+    # What the column's width does not hold is rounded by one engine and by another not: it has two places.
+    is_exact = pc.equal(stored.cast(pa.float64()), places)
+    here, wide = pc.indices_nonzero(is_exact), pc.indices_nonzero(pc.invert(is_exact))
+    return _Entries(
+        stored.take(here),
+        places.take(here),
+        owners.take(here),
+        stored.take(wide),
+        owners.take(wide),
+        pc.is_nan(values),
+    )
+
+
+def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(mask, values, pa.scalar(None, values.type))
+
+
+def _as_stored(leaf: LeafColumn, values: pa.Array) -> pa.Array:
+    """Return entries without nulls as the pages hold them: that takes something for decimals only."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_decimal128(values.type) or leaf.width is None:
+        return values
+    if leaf.physical_type is not PhysicalType.FIXED_LEN_BYTE_ARRAY:
+        return values.cast(pa.int32() if leaf.width == 4 else pa.int64())
+    if not len(values):
+        return pa.array([], pa.binary(leaf.width))
+    little = memoryview(values.buffers()[1])[16 * values.offset : 16 * (values.offset + len(values))]
+    # Backwards they are big-endian, the last one first.
+    big = pa.Array.from_buffers(pa.binary(16), len(values), [None, pa.py_buffer(little.tobytes()[::-1])])
+    big = big.take(pa.array(range(len(values) - 1, -1, -1)))
+    return big if leaf.width == 16 else pc.binary_slice(big, 16 - leaf.width, 16).cast(pa.binary(leaf.width))
+
+
+# ---- files -------------------------------------------------------------------------------
+
+
+def _read_file(path: Path, column: str) -> Keys:
+    if path.suffix.lower() == ".parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            return _of_arrow(_only(file.read(), column, str(path)))
+    import pyarrow as pa
+
+    try:
+        if path.suffix.lower() == ".csv":
+            return _texts(_read_csv(path, column))
+        # Only line feeds end a line: text may hold what else Unicode calls a line's end.
+        lines = (line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n"))
+        return _texts(pa.array([line for line in lines if line], pa.string()))
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        raise LiteralError(f"{path} is no file of keys: {error}") from error
+
+
+def _texts(shown: pa.Array) -> Keys:
+    return Keys(shown, shown.to_pylist(), are_text=True)
+
+
+def _read_csv(path: Path, column: str) -> pa.Array:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    # Everything is text: 007 is not 7, and NA not NULL, before the column has said so.
+    parse = csv.ParseOptions(newlines_in_values=True)
+    with csv.open_csv(path, parse_options=parse) as opened:
+        types = dict.fromkeys(opened.schema.names, pa.string())
+    text = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+    table = csv.read_csv(path, parse_options=parse, convert_options=text)
+    return pa.concat_arrays(_only(table, column, str(path)).chunks or [pa.array([], pa.string())])
+
+
+def _only(
+    table: Any, column: str, where: str, error: type[ColumnNotFoundError] = ColumnNotFoundError
+) -> pa.ChunkedArray:
+    if table.schema.names.count(column) == 1:
+        return table.column(column)
+    if table.num_columns == 1:
+        return table.column(0)
+    raise error(column, table.schema.names, where=where)
+
+
+def write_candidates(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str) -> int:
+    """Write candidates to a new Parquet file, batch by batch; return how many there are. Nothing is left on failure."""
+    from pyarrow import parquet
+
+    target = Path(path)
+    rows = 0
+    with target.open("xb") as file:
+        try:
+            with parquet.ParquetWriter(file, schema) as writer:
+                for batch in batches:
+                    rows += batch.num_rows - batch.column("path").null_count
+                    writer.write_batch(batch)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+    return rows

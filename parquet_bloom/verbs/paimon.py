@@ -1,0 +1,233 @@
+"""Gives the files of a Paimon table indexes, in one commit.
+
+    live files -> an index beside each that has none -> one snapshot: their entries out, and in again with the index
+
+No data file is touched. Another writer's snapshot in between makes the commit start again on that one, with the files
+that are still live. What the commit does to the table's manifests is in `tables.paimon.Attaching`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parquet_bloom.errors import (
+    ConcurrentChangeError,
+    CorruptFileError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters.paimon import BLOOM_FILTER, build_container, is_hashed, size_for
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.listing import PathLike, find
+from parquet_bloom.tables import LiveFile, open_paimon
+from parquet_bloom.tables.paimon import Attaching, OpenPaimon
+from parquet_bloom.verbs.add_files import Added
+from parquet_bloom.verbs.add_to_table import ATTEMPTS, pause
+from parquet_bloom.verbs.paimon_files import index_of
+from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
+from parquet_bloom.verbs.retrofit import FileAdded, Status
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Attached(Added):
+    """The result of `attach_index`, a row for each live file: its `output` is the index.
+
+    `version` is the new snapshot's id, None if there was none to commit. `notes` are sentences that the user should
+    see.
+    """
+
+    version: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def attach_index(
+    table: PathLike,
+    columns: Sequence[str] | str,
+    *,
+    ndv: int | Mapping[str, int] = 1_000_000,
+    fpp: float | Mapping[str, float] = 0.1,
+    dry_run: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Attached:
+    """Return what was done to give all live files of a Paimon table an index, a row for each file.
+
+    `table` is the local directory of an append table. Columns are top-level ones, named as the table names them; each
+    file's index has those that the file was written with, by the names and types of the schema it was written with.
+    It is the one that `build_index` returns for the same `ndv` and `fpp`, and lies beside its data file. Files that
+    have an index keep it. All are attached in one snapshot, or none is; where no file lacks one nothing is committed.
+
+    The table's options stay as they are: unless `file-index.bloom-filter.columns` has the columns, files that are
+    written later have no such index, and the next compaction drops those that were attached; `notes` says so.
+
+    A file that cannot be indexed is refused with its error, as is one that another writer took out of the table
+    meanwhile; the others go on. Raises `FileNotFoundError` where there is no Paimon table; `UnsupportedError` for one
+    with primary keys, row tracking or data evolution, or not in a local directory, and for a column of a type that
+    Paimon has no filters of; `ColumnNotFoundError`; `ValueError` for a size that Paimon cannot use; and
+    `ConcurrentChangeError` where other writers leave no room for the commit. Whatever is raised, the table is as it
+    was, and the new files are removed; if that cannot be told of the commit, they stay and a note on the error names
+    them.
+    """
+    names = list(dict.fromkeys([columns] if isinstance(columns, str) else columns))
+    if not names:
+        raise ValueError("an index has one or more columns")
+    opened = open_paimon(table)
+    sizes = {name: _Size(_of(ndv, name), _of(fpp, name)) for name in names}
+    for name, size in sizes.items():
+        if not is_hashed(kind := opened.type_of(name)):
+            shown = kind if isinstance(kind, str) else "nested"
+            raise UnsupportedError(f"column {name} is {shown}; Paimon has no bloom filters of that")
+        size_for(size.ndv, size.fpp)
+    return _Run(opened, sizes, dry_run, jobs, progress).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    ndv: int
+    fpp: float
+
+
+def _of(values: Any, name: str) -> Any:
+    if isinstance(values, Mapping) and name not in values:
+        raise ValueError(f"column {name} has no size among {', '.join(values)}")
+    return values[name] if isinstance(values, Mapping) else values
+
+
+@dataclass(slots=True)
+class _Run:
+    table: OpenPaimon
+    sizes: dict[str, _Size]
+    dry_run: bool
+    jobs: int | None
+    progress: Progress | None
+    rows: dict[str, FileAdded] = field(default_factory=dict)
+
+    def run(self) -> Attached:
+        files = self.table.snapshot.files
+        todo = [(file, own) for file in files if (own := self._own_columns(file))]
+        version = None
+        if self.dry_run:
+            for file, own in todo:
+                self._put(file, "planned", bytes_added=self._planned_bytes(own))
+        elif todo:
+            with Attaching(self.table) as attaching:
+                self._write(todo, attaching)
+                version = self._commit(attaching)
+        dropped = [name for name in self.sizes if not self.table.keeps_indexes_of(name)]
+        notes: tuple[str, ...] = ()
+        if dropped and any(row.status in ("written", "planned") for row in self.rows.values()):
+            notes = (
+                "The next compaction drops indexes that are not in the table's option file-index.bloom-filter.columns: "
+                f"{', '.join(dropped)}",
+            )
+        return Attached(tuple(self.rows[file.recorded] for file in files), version, notes)
+
+    def _put(self, file: LiveFile, status: Status, *, output: str | None = None, **more: Any) -> None:
+        planned = f"{file.path}.index" if status == "planned" else None
+        self.rows[file.recorded] = FileAdded(file.path, output or planned or file.path, status, file.size, **more)
+
+    def _own_columns(self, file: LiveFile) -> dict[str, tuple[str, str]]:
+        """Return the columns that a file is to get, with their names and types in it; or put what comes of it."""
+        if self.table.has_index(file):
+            self._put(file, "unchanged", notes=("has an index",))
+            return {}
+        if not file.path.endswith(".parquet"):
+            self._put(file, "refused", error="it is no Parquet file")
+            return {}
+        found = {name: own for name in self.sizes if (own := self.table.own_column(file, name)) is not None}
+        for name, (_, kind) in found.items():
+            if not is_hashed(kind):
+                error = f"column {name} was {kind} when it was written; Paimon has no bloom filters of that"
+                self._put(file, "refused", error=error)
+                return {}
+        if not found:
+            self._put(file, "unchanged", notes=("was written before there were these columns",))
+        return found
+
+    def _planned_bytes(self, own: dict[str, tuple[str, str]]) -> int:
+        payloads = {}
+        for column, (name, _) in own.items():
+            num_bits = size_for(self.sizes[column].ndv, self.sizes[column].fpp).num_bits
+            payloads[name] = {BLOOM_FILTER: bytes(4 + num_bits // 8)}
+        return len(build_container(payloads))
+
+    def _write(self, todo: Sequence[tuple[LiveFile, dict[str, tuple[str, str]]]], attaching: Attaching) -> None:
+        """Write the indexes, a few files at a time, and put what came of them."""
+        tick = Ticker(self.progress, len(todo))
+        threads = max(share_threads(self.jobs, len(todo)))
+        with contextlib.closing(map_in_order(self._built, todo, threads, threading.Event())) as built:
+            for (file, own), data in zip(todo, built, strict=True):
+                try:
+                    if isinstance(data, Exception):
+                        raise data
+                    path = attaching.write(file, data)
+                except (ParquetBloomError, OSError, TypeError) as error:
+                    self._put(file, "refused", error=describe_error(error))
+                else:
+                    late = [name for name in self.sizes if name not in own]
+                    notes = (f"was written before there were columns {', '.join(late)}",) if late else ()
+                    self._put(file, "written", output=path, bytes_added=len(data), notes=notes)
+                tick()
+
+    def _built(self, job: tuple[LiveFile, dict[str, tuple[str, str]]]) -> bytes | Exception:
+        file, own = job
+        try:
+            (source,) = find([file.path])
+            footer = run(source, read_footer(source.size))
+            if footer.metadata.num_rows != file.num_rows or source.size != file.size:
+                raise CorruptFileError(
+                    f"has {footer.metadata.num_rows:,} rows in {source.size:,} bytes, and the table records "
+                    f"{file.num_rows:,} in {file.size:,}"
+                )
+            return index_of(
+                source,
+                footer,
+                [name for name, _ in own.values()],
+                ndv={name: self.sizes[column].ndv for column, (name, _) in own.items()},
+                fpp={name: self.sizes[column].fpp for column, (name, _) in own.items()},
+                types=dict(own.values()),
+            )
+        except (ParquetBloomError, OSError, TypeError) as error:
+            return error
+
+    def _commit(self, attaching: Attaching) -> int | None:
+        """Attach what was written, on whichever snapshot is the newest, and return the new one's id."""
+        for attempt in range(ATTEMPTS):
+            if not any(row.status == "written" for row in self.rows.values()):
+                return None
+            try:
+                attaching.commit()
+            except ConcurrentChangeError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                pause(attempt)
+                self.table.refresh()
+                self._withdraw_lost(attaching)
+            else:
+                return (self.table.snapshot.version or 0) + 1
+        raise AssertionError("the last attempt returns or raises")
+
+    def _withdraw_lost(self, attaching: Attaching) -> None:
+        """Take back the indexes of files that the newest snapshot has no more, or has an index of."""
+        live = {file.recorded: file for file in self.table.snapshot.files}
+        for recorded, row in self.rows.items():
+            if row.status != "written":
+                continue
+            gone = recorded not in live
+            if gone or self.table.has_index(live[recorded]):
+                attaching.withdraw(recorded)
+                error = "another writer took the file out of the table meanwhile; run again for what came instead"
+                self.rows[recorded] = replace(
+                    row,
+                    status="refused" if gone else "unchanged",
+                    output=row.path,
+                    bytes_added=0,
+                    error=error if gone else None,
+                    notes=() if gone else ("has an index by now",),
+                )

@@ -1,0 +1,158 @@
+"""Paimon's index of a data file that is there already, made from its columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parquet_bloom.errors import FilterExistsError, UnsupportedError
+from parquet_bloom.filters.paimon import BLOOM_FILTER, Builder, build_container, floored
+from parquet_bloom.format.footer import Footer, read_footer
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, find_leaf
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+
+
+def build_index(
+    path: PathLike,
+    columns: Sequence[str] | str,
+    *,
+    ndv: int | Mapping[str, int] = 1_000_000,
+    fpp: float | Mapping[str, float] = 0.1,
+    types: Mapping[str, str] | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+) -> bytes:
+    """Return Paimon's file index of a Parquet file: bloom filters of top-level columns, in the order of the option.
+
+    It is byte by byte what Paimon writes beside a file of the same rows where the table's options are
+    `file-index.bloom-filter.columns`, and `ndv` and `fpp` of all columns or of each. `types` are those of columns in
+    the schema that the file was written with, needed where the file does not have them as Paimon writes them, such as a
+    TIMESTAMP(3) as INT96. The file is not changed.
+
+    Raises `ColumnNotFoundError`; `UnsupportedError` for a column of a type that Paimon has no filters of (BOOLEAN,
+    DECIMAL, nested ones); `TypeError` for one that is not of its type in `types`; `ValueError` for a size that Paimon
+    cannot use; `CorruptFileError` for pages that do not decode; `FileNotFoundError`.
+    """
+    source, *others = find([path], filesystem=filesystem, storage_options=storage_options)
+    if others:
+        raise UnsupportedError(f"{path} names {len(others) + 1} files; each has an index of its own")
+    footer = run(source, read_footer(source.size, guess=source.footer_guess))
+    return index_of(source, footer, columns, ndv=ndv, fpp=fpp, types=types)
+
+
+def index_of(
+    source: Source,
+    footer: Footer,
+    columns: Iterable[str] | str,
+    *,
+    ndv: int | Mapping[str, int],
+    fpp: float | Mapping[str, float],
+    types: Mapping[str, str] | None,
+) -> bytes:
+    """Return what `build_index` does, of a file whose footer is known."""
+    builders = {}
+    for name in [columns] if isinstance(columns, str) else columns:
+        leaf = find_leaf(footer.leaves, (name,), where=source.name)
+        sized = ndv[name] if isinstance(ndv, Mapping) else ndv
+        rate = fpp[name] if isinstance(fpp, Mapping) else fpp
+        builders[name] = leaf, Builder((types or {}).get(name) or _kind(leaf), items=sized, fpp=rate)
+    chunks = ColumnChunks(source, footer)
+    for leaf, builder in builders.values():
+        for row_group in range(footer.num_row_groups):
+            for values in chunks.values(row_group, leaf):
+                builder.add(as_logical(leaf, values))
+    return build_container({name: {BLOOM_FILTER: builder.payload()} for name, (_, builder) in builders.items()})
+
+
+def write_index(
+    path: PathLike,
+    columns: Sequence[str] | str,
+    *,
+    output: PathLike | None = None,
+    ndv: int | Mapping[str, int] = 1_000_000,
+    fpp: float | Mapping[str, float] = 0.1,
+    types: Mapping[str, str] | None = None,
+    storage_options: StorageOptions = None,
+) -> tuple[str, int]:
+    """Write `build_index` of a file to `output`, by default beside it as Paimon names it; return where, and its size.
+
+    No table knows of it for that. Raises `FilterExistsError` where there is such a file, and what `build_index` does.
+    """
+    target = os.fspath(output if output is not None else f"{os.fspath(path)}.index")
+    data = build_index(path, columns, ndv=ndv, fpp=fpp, types=types, storage_options=storage_options)
+    parent, _, name = target.rpartition("/")
+    folder = Folder(parent or ("/" if target.startswith("/") else "."), storage_options=storage_options)
+    try:
+        folder.create(name, data)
+    except FileExistsError:
+        raise FilterExistsError(f"{target} exists; name a path that does not, or remove it first") from None
+    return target, len(data)
+
+
+_KINDS = {
+    (PhysicalType.INT32, None): "INT",
+    (PhysicalType.INT64, None): "BIGINT",
+    (PhysicalType.INT32, "INTEGER"): "INT",
+    (PhysicalType.INT64, "INTEGER"): "BIGINT",
+    (PhysicalType.FLOAT, None): "FLOAT",
+    (PhysicalType.DOUBLE, None): "DOUBLE",
+    (PhysicalType.INT32, "DATE"): "DATE",
+    (PhysicalType.INT32, "TIME"): "TIME",
+    (PhysicalType.INT64, "TIMESTAMP"): "TIMESTAMP",
+    (PhysicalType.INT96, None): "TIMESTAMP(9)",
+    (PhysicalType.BYTE_ARRAY, "STRING"): "STRING",
+    (PhysicalType.BYTE_ARRAY, None): "BYTES",
+}
+
+
+def _kind(leaf: LeafColumn) -> str:
+    """Return the type under which Paimon hashes what it stores so."""
+    logical = leaf.logical_type
+    kind = _KINDS.get((leaf.physical_type, logical.name if logical else None))
+    if kind is None or leaf.is_repeated or (logical is not None and not logical.is_signed):
+        raise UnsupportedError(f"column {leaf.name} is {leaf.type_name}, of which Paimon has no bloom filters")
+    if logical is not None and logical.name == "TIMESTAMP":
+        return f"TIMESTAMP({_PRECISIONS[logical.unit or '']})"
+    return kind
+
+
+_PRECISIONS = {"MILLIS": 3, "MICROS": 6, "NANOS": 9}
+_UNITS = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
+
+
+def as_logical(leaf: LeafColumn, values: pa.Array) -> pa.Array:
+    """Return the values of a column as what they mean."""
+    logical = leaf.logical_type
+    if leaf.physical_type is PhysicalType.INT96:
+        return _int96(values)
+    if logical is None or logical.name in ("INTEGER", "STRING"):
+        return values
+    unit = _UNITS.get(logical.unit or "")
+    kinds = {"DATE": pa.date32, "TIME": lambda: pa.time32(unit), "TIMESTAMP": lambda: pa.timestamp(unit)}
+    return values.cast(kinds[logical.name]())
+
+
+def _int96(values: pa.Array) -> pa.Array:
+    """Return 8 bytes of nanoseconds of the day and 4 of the Julian day as microseconds since 1970, rounded down.
+
+    The nanoseconds may be below zero, as Paimon's own are before 1970, and the microseconds wrap around as Java's do.
+    """
+    values = values.drop_null()
+    words = pa.Array.from_buffers(pa.uint32(), 3 * len(values), [None, values.buffers()[1]], offset=3 * values.offset)
+    triples = pa.FixedSizeListArray.from_arrays(words, 3)
+    low, high, day = (pc.list_element(triples, i) for i in range(3))
+    low, high, day = low.cast(pa.int64()), high.cast(pa.int64()), day.view(pa.int32()).cast(pa.int64())
+    nanoseconds = pc.bit_wise_or(low, pc.shift_left(high, pa.scalar(32, pa.int64())))
+    days = pc.subtract(day, pa.scalar(_EPOCH_JULIAN_DAY, pa.int64()))
+    micros = pc.add(pc.multiply(days, pa.scalar(86_400_000_000, pa.int64())), floored(nanoseconds, 1000))
+    return micros.cast(pa.timestamp("us"))
+
+
+_EPOCH_JULIAN_DAY = 2_440_588

@@ -1,0 +1,194 @@
+"""`probe`: which row groups can hold a value, by their filters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters.parquet import NO_FILTER, distrust, groups, usable
+from parquet_bloom.filters.stored import OfTable, in_footer, of_tables
+from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.schema import LeafColumn, parse_path
+from parquet_bloom.results import Record, Table
+from parquet_bloom.storage.drive import RequestLog, changes, drive
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.strays import Strays
+from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
+
+# ---- probe -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer(Record):
+    """Whether a row group can hold a value, and why; of a file that could not be read, `row_group` is None."""
+
+    path: str
+    row_group: int | None
+    column: str
+    value: str
+    answer: Answer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Probe(Table):
+    """The answers of `probe`, in order of file, row group and value."""
+
+    TRUTH: ClassVar[str] = ".might_match"
+
+    rows: tuple[ProbeAnswer, ...]
+
+    @property
+    def might_match(self) -> bool:
+        """Whether any row group might hold any of the values."""
+        return any(row.answer == MIGHT_MATCH for row in self.rows)
+
+    @property
+    def errors(self) -> tuple[ProbeAnswer, ...]:
+        """The answers for files that could not be read, which might match."""
+        return tuple(row for row in self.rows if row.row_group is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A value that came as text and is typed by each file's column."""
+
+    text: str
+
+
+def probe(
+    paths: PathLike | Iterable[PathLike],
+    column: str,
+    values: Any,
+    *,
+    as_text: bool = False,
+    timezone: str | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    log: RequestLog | None = None,
+) -> Probe:
+    """Return for every row group whether it can hold each of `values` (one, or a list), by its filter alone.
+
+    `CANNOT_MATCH` is a proof; everything not understood, damaged or absent is `MIGHT_MATCH` with the reason. With
+    `as_text` the values are text that the column's type parses. A datetime without zone needs `timezone` on a
+    column that is adjusted to UTC. Raises `LiteralError` for a value that no file's column can be compared
+    with, `ColumnNotFoundError` for a column that no file has.
+    """
+    literals = [_Text(v) if as_text else v for v in (values if isinstance(values, list | tuple) else [values])]
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    path = parse_path(column)
+    answers: dict[Source, list[ProbeAnswer]] = {}
+    judged: list[Source] = []
+    refused: ParquetBloomError | None = None
+    understood = False
+    strays = Strays()
+    of_files = of_tables(sources, {path[0]}, storage_options=storage_options)
+    plans = ((source, _probe(source, path, literals, timezone, kept)) for source, kept in of_files)
+    for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
+        if strays.take(source, outcome):
+            pass
+        elif isinstance(outcome, ColumnNotFoundError | LiteralError):
+            refused = refused or outcome
+            answers[source] = _all_might(source, column, literals, outcome)
+        elif isinstance(outcome, Exception):
+            understood = True
+            answers[source] = _all_might(source, column, literals, outcome)
+        else:
+            understood = True
+            answers[source] = outcome
+            judged.append(source)
+        if progress:
+            progress(done, len(sources))
+    strays.rest(sources)
+    if refused and not understood:
+        raise refused
+    for source, error in changes(judged).items():  # by now, where a store told of it in no other way
+        answers[source] = _all_might(source, column, literals, error)
+    return Probe(tuple(chain.from_iterable(answers.values())))
+
+
+def _all_might(source: Source, column: str, literals: list[Any], error: Exception) -> list[ProbeAnswer]:
+    reason = describe_error(error)
+    return [ProbeAnswer(source.name, None, column, _shown(v), MIGHT_MATCH, reason) for v in literals]
+
+
+def _shown(value: Any) -> str:
+    return value.text if isinstance(value, _Text) else literal_text(value)
+
+
+def _probe(
+    source: Source,
+    path: tuple[str, ...],
+    literals: list[Any],
+    timezone: str | None,
+    kept: OfTable,
+) -> Plan[list[ProbeAnswer]]:
+    footer = yield from read_footer(source.size)
+    leaf = source.find_leaf(footer.leaves, path)
+    typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
+    encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]
+    filters = () if leaf.text_rule else (*in_footer(footer), *kept.filters)
+    of_file = [(one, one.might_contain(typed)) for one in filters if one.column == leaf.path]
+    answers = []
+    for row_groups in groups(range(footer.num_row_groups)):
+        loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))
+        for row_group, (bloom, why) in zip(row_groups, loaded, strict=True):
+            for number, (literal, encoding) in enumerate(zip(literals, encodings, strict=True)):
+                answer, reason = _judge(footer, row_group, leaf, encoding, bloom, why)
+                for one, may_hold in of_file if answer == MIGHT_MATCH and encoding.reason is None else ():
+                    if not may_hold[number]:
+                        answer, reason = CANNOT_MATCH, f"the {one.format} filter lacks the value"
+                    elif bloom is None:
+                        reason = f"the {one.format} filter says the value may be present"
+                reason = kept.explained(reason) if answer == MIGHT_MATCH else reason
+                answers.append(ProbeAnswer(source.name, row_group, leaf.name, _shown(literal), answer, reason))
+    return answers
+
+
+def _judge(
+    footer: Footer,
+    row_group: int,
+    leaf: LeafColumn,
+    encoding: Encodings,
+    bloom: SplitBlockBloomFilter | None,
+    why_not: str | None,
+) -> tuple[Answer, str]:
+    if encoding.reason is not None:
+        return MIGHT_MATCH, encoding.reason
+    if not encoding.plain and not footer.chunk_problem(row_group, leaf):
+        return CANNOT_MATCH, f"no {leaf.type_name} equals it"
+    if bloom is None:
+        return MIGHT_MATCH, why_not or NO_FILTER
+    if any(bloom.check_hash(h) for h in encoding.hashes()):
+        return MIGHT_MATCH, "the filter says the value may be present"
+    return CANNOT_MATCH, "the filter lacks the value"
+
+
+def _load(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[tuple[SplitBlockBloomFilter | None, str | None]]:
+    """Plan to return a filter that may prune, or why there is none."""
+    if reason := usable(footer, leaf):
+        return None, reason
+    try:
+        location = footer.filter_location(row_group, leaf)
+        if location is None:
+            return None, NO_FILTER
+        bloom, _ = yield from read_filter(location, end=footer.start)
+    except (CorruptFileError, UnsupportedError, OSError) as error:
+        return None, describe_error(error)
+    if reason := distrust(footer, row_group, leaf, bloom):
+        return None, reason
+    return bloom, None

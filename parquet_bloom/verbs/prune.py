@@ -1,0 +1,322 @@
+"""Which files and row groups can hold matching rows: `prune` judges a condition, `lookup` (lookups.py) many keys.
+
+The rules are the evaluator's (evaluation.py); here files are read, each as far as its verdict needs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from parquet_bloom.errors import describe_error
+from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema, index_of
+from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
+from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
+from parquet_bloom.format.footer import Footer, Plan, pages_extent, with_tail
+from parquet_bloom.format.probing import ask
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.predicates.binding import Binder, Findings, View
+from parquet_bloom.predicates.evaluation import (
+    ASK,
+    CANNOT,
+    FILTER,
+    MIGHT,
+    STATISTICS,
+    TYPE,
+    Bound,
+    IndexedFiles,
+    JudgedFile,
+    Rank,
+    RecordedFile,
+    Verdict,
+    absent,
+    equated,
+    provable,
+)
+from parquet_bloom.predicates.parsing import to_predicate, why_unused
+from parquet_bloom.predicates.tree import Predicate, normalized
+from parquet_bloom.storage.cache import SHARED, Cache, footer_of
+from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.partitions import Partitions
+from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables import directory_of, fsspec_options, live_sources
+from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
+from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
+
+
+def prune(
+    paths: PathLike | Iterable[PathLike] | Any,
+    where: Any,
+    *,
+    timezone: str | None = None,
+    case_sensitive: bool = True,
+    catalog: str | None = None,
+    as_of: int | str | None = None,
+    strict: bool = False,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    cache: Cache | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    log: RequestLog | None = None,
+) -> Pruning:
+    """Return which files and row groups can hold rows that match `where`; what is left out is proved not to.
+
+    `where` is SQL text in Spark's dialect, a pyarrow-style filter list, or built with `col()`. Footers are read first,
+    filters only for row groups that types, partitions and statistics leave open, and of large filters only the blocks
+    that matter. A file that cannot be read or judged is kept whole with the reason; `strict` raises instead. Raises
+    `PredicateError` for what does not parse, `ColumnNotFoundError` and `LiteralError` for a column or a literal that no
+    file can make sense of.
+
+    The directory of a table stands for the live files of its snapshot, now or `as_of` a version or a time; so does an
+    Iceberg table by its name (`namespace.table`) in a `catalog` of pyiceberg's configuration, as pyiceberg has loaded
+    it, or by its current metadata file. (Its directory will do where a Hadoop catalog keeps it; any other does not tell
+    which metadata file is current, and is refused.) Columns are called as the table calls them, and partition values
+    are its own. What its log or manifests record of the files' columns comes first, then an index beside the files
+    (`parquet_bloom.index.create`): files that they exclude are not opened.
+
+    Footers stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
+    `limits` are on what is read at once.
+    """
+    predicate = to_predicate(where)
+    sources, snapshot = live_sources(
+        paths, catalog=catalog, as_of=as_of, filesystem=filesystem, storage_options=storage_options
+    )
+    table = TableFiles(snapshot, sources, storage_options) if snapshot else None
+    cache = SHARED if cache is None else cache
+    options = storage_options if snapshot is None else fsspec_options(storage_options)
+    root = directory_of(paths, snapshot, catalog)
+    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
+    judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
+    files, findings = judge.judge(sources, progress)
+    if findings.disputed:  # known only now that every footer was seen
+        files, _ = judge.judge(sources, None, findings.disputed)
+    if any(file.kept_whole is None for file in files):
+        findings.raise_unless_bound()
+    rest = set(judge.strays.rest(sources))
+    pairs = [(file, source) for file, source in zip(files, sources, strict=True) if source in rest or file.is_kept]
+    judged, judged_sources = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
+    return Pruning(str(predicate), judged, judged_sources, table, why_unused(where))
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Reads and judges files in the way that a call asks for.
+
+    `strays` are files that were found not to be Parquet; `view` is how whoever is going to read the files sees them.
+    """
+
+    predicate: Predicate
+    timezone: str | None = None
+    case_sensitive: bool = True
+    cache: Cache = SHARED
+    limits: Limits = DEFAULT_LIMITS
+    strict: bool = False
+    log: RequestLog | None = None
+    index: BloomIndex | None = None
+    table: TableFiles | None = None
+    strays: Strays = field(default_factory=Strays)
+    view: View | None = None
+
+    def judge(
+        self, sources: list[Source], progress: Progress | None = None, disputed: frozenset[int] = frozenset()
+    ) -> tuple[list[FileVerdict], Findings]:
+        """Return the verdict on each file, and what they made of the condition.
+
+        The verdicts hold only if no test is `disputed` among all the files, these and others, but those that were
+        named.
+        """
+        binder = self._binder(disputed)
+        known = self._by_table(sources, binder.findings, disputed)
+        self._by_index(sources, binder, known)
+        others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
+        judged = []
+        plans = ((source, self._judge_file(source, binder, kept)) for source, kept in self._with_filters(others))
+        for source, outcome in drive(plans, limits=self.limits, log=self.log):
+            if self.strays.take(source, outcome):
+                judged.append(FileVerdict(source.name, source.size, left_out="it is not a Parquet file", by=TYPE))
+            elif isinstance(outcome, Exception):
+                judged.append(self._kept_whole(source, outcome))
+            else:
+                judged.append(outcome)
+            if progress:
+                progress(len(sources) - len(others) + len(judged), len(sources))
+        if progress and not others:
+            progress(len(sources), len(sources))
+        self._keep_changed(others, judged)
+        rest = iter(judged)
+        return [verdict or next(rest) for verdict in known], binder.findings
+
+    def _binder(self, disputed: frozenset[int]) -> Binder:
+        predicate, case_sensitive = normalized(self.predicate), self.case_sensitive
+        return Binder(predicate, self.timezone, case_sensitive=case_sensitive, disputed=disputed, view=self.view)
+
+    def _by_table(
+        self, sources: list[Source], findings: Findings, disputed: frozenset[int]
+    ) -> list[FileVerdict | None]:
+        """Return the verdicts on the files of which their table says enough, whole; nothing is asked of them."""
+        if self.table is None:
+            return [None] * len(sources)
+        reasons = (self.table.files[source].not_excluded for source in sources)
+        known = [
+            FileVerdict(source.name, source.size, kept_whole=reason) if reason else None
+            for source, reason in zip(sources, reasons, strict=True)
+        ]
+        if (recorded := self.table.snapshot.recorded) is None:
+            return known
+        # A binder of its own: it judges columns by the table's types, and files must agree among themselves only.
+        binder = self._binder(disputed)
+        names = Counter(recorded.names if self.case_sensitive else map(str.casefold, recorded.names))
+        leaves = [
+            leaf
+            for leaf in recorded.leaves
+            if names[leaf.path[0] if self.case_sensitive else leaf.path[0].casefold()] == 1
+        ]
+        likes: dict[tuple[Partitions, Unproved], tuple[Bound, list[tuple[int, Sequence[Bounds | None]]]]] = {}
+        for number, source in enumerate(sources):
+            if known[number] is not None:
+                continue
+            partitions, unproved = like = self._partitions(source), self._unproved(source)
+            if like not in likes:
+                constants = partitions.constants
+                bound = binder.bind(
+                    tuple(leaf for leaf in leaves if leaf.path[0] not in constants), partitions, unproved
+                )
+                likes[like] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in provable(bound)]
+            bound, columns = likes[like]
+            at = self.table.number(source)
+            verdict = RecordedFile({index: column[at] for index, column in columns}, bound).judge()
+            if verdict.rank is CANNOT:
+                reason = f"{verdict.reason} ({recorded.where})"
+                known[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
+        findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
+        return known
+
+    def _by_index(self, sources: list[Source], binder: Binder, known: list[FileVerdict | None]) -> None:
+        """Fill in the verdicts on those other files that the index rules out, whole; nothing is asked of them."""
+        if self.index is None:
+            return
+        likes: dict[tuple[IndexedSchema, Partitions, Unproved], list[tuple[int, IndexedFile]]] = {}
+        for number, source in enumerate(sources):
+            if known[number] is None and (file := self.index.find(source)) is not None:
+                key = file.schema, self._partitions(source), self._unproved(source)
+                likes.setdefault(key, []).append((number, file))
+        judged = [
+            (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), files)
+            for (schema, partitions, unproved), files in likes.items()
+        ]
+        questions = [
+            ([file.filters[index] for _, file in files], hashes)
+            for like, files in judged
+            for index, hashes in like.questions
+        ]
+        answers = iter(self.index.ask(questions, limits=self.limits, log=self.log))
+        for like, files in judged:
+            of_files = list(zip(*islice(answers, len(like.questions)), strict=True)) or [()] * len(files)
+            for (number, file), of_file in zip(files, of_files, strict=True):
+                if (verdict := like.verdict(of_file)).rank is CANNOT:
+                    known[number] = _ruled_out(sources[number], file, verdict)
+
+    def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, OfTable]]:
+        """Return the files, each with the filters that its table keeps for it."""
+        if self.table is None or not self.table.has_filters:
+            return ((source, NOTHING) for source in sources)
+        names = {path[0] for path in equated(self.predicate)} if self.case_sensitive else None
+        options = fsspec_options(self.table.storage_options)
+        return of_table(sources, self.table.files, names, storage_options=options, limits=self.limits, log=self.log)
+
+    def _judge_file(self, source: Source, binder: Binder, kept: OfTable) -> Plan[FileVerdict]:
+        footer = yield from footer_of(source, self.cache)
+        bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
+        file = JudgedFile(footer)
+        if filters := (*in_footer(footer), *kept.filters):
+            file.absent = absent(bound, footer, filters)
+        verdicts = bound.judge_all(file, footer.num_row_groups)
+        for row_group, group in enumerate(footer.metadata.row_groups):
+            if group.num_rows == 0:
+                verdicts[row_group] = _NO_ROWS
+        open_groups = [row_group for row_group, verdict in enumerate(verdicts) if verdict.rank is ASK]
+        asking = bound.asking(file, open_groups)
+        while wanted := list(islice(asking, FILTERS_AT_ONCE)):
+            questions = [file.open[test.number, row_group] for test, row_group in wanted]
+            seen = footer.memo.setdefault("headers", set())
+            answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
+            for (test, row_group), answer in zip(wanted, answers, strict=True):
+                file.answers[test.number, row_group] = answer
+        for row_group in open_groups:
+            verdicts[row_group] = bound.judge(file, row_group)
+        if kept.problem and any(equated(self.predicate)):
+            verdicts = [v._replace(reason=kept.explained(v.reason)) if v.rank is MIGHT else v for v in verdicts]
+        return _record(source, footer, verdicts)
+
+    def _leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
+        if self.table is not None:
+            return self.table.snapshot.leaves(columns)
+        return columns.leaves if self.view is None else self.view.leaves(columns)
+
+    def _partitions(self, source: Source) -> Partitions:
+        if self.table is not None:
+            return self.table.partitions(source)
+        found = None if self.view is None else self.view.partitions(source)
+        return source.partitions if found is None else found
+
+    def _unproved(self, source: Source) -> Unproved:
+        return frozenset() if self.table is None else self.table.snapshot.unproved(self.table.files[source])
+
+    def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
+        """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
+        changed = changes(s for s, file in zip(sources, files, strict=True) if file.kept_whole is None)
+        for index, source in enumerate(sources if changed else ()):
+            if source in changed:
+                files[index] = self._kept_whole(source, changed[source])
+
+    def _kept_whole(self, source: Source, error: Exception) -> FileVerdict:
+        if self.strict:
+            raise error
+        return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
+
+
+_NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
+
+
+def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
+    """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
+    last: tuple[str, Verdict, FileVerdict] | None = file.memo.get("verdict")
+    if last is None or last[:2] != (source.name, verdict):
+        reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
+        groups = tuple(
+            RowGroupVerdict(source.name, number, CANNOT_MATCH, reason, verdict.by, num_rows, start, stop)
+            for number, (num_rows, start, stop) in enumerate(file.row_groups)
+        )
+        last = file.memo["verdict"] = source.name, verdict, FileVerdict(source.name, source.size, groups)
+    return last[2]
+
+
+def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:
+    """Return the verdicts as a record; the last one is used again, for most files are ruled out in the same words."""
+    last: tuple[str, list[Verdict], FileVerdict] | None = footer.memo.get("record")
+    if last is None or last[1] != verdicts or last[0] != source.name:
+        if "extents" not in footer.memo:
+            footer.memo["extents"] = [_extent(group) for group in footer.metadata.row_groups]
+        groups = zip(footer.metadata.row_groups, footer.memo["extents"], verdicts, strict=True)
+        records = tuple(
+            RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, group.num_rows, start, stop)
+            for number, (group, (start, stop), (rank, reason, by)) in enumerate(groups)
+        )
+        last = footer.memo["record"] = source.name, verdicts, FileVerdict(source.name, source.size, records)
+    return last[2]
+
+
+_NAMES: dict[Rank, Answer] = {rank: CANNOT_MATCH if rank is CANNOT else MIGHT_MATCH for rank in Rank}
+
+
+def _extent(group: Any) -> tuple[int, int]:
+    """Return the first byte of a row group's pages and the one after the last."""
+    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
+    return min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)

@@ -1,0 +1,310 @@
+"""What `add`, `drop` and the tables' verbs share: which files, checked before the first write, changed one by one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    FilterExistsError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.format.footer import MAGIC, Footer, parse_footer
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.schema import parse_path
+from parquet_bloom.format.splice import FilterEdit, splice_filters
+from parquet_bloom.results import Record
+from parquet_bloom.storage.listing import PathLike, Source, is_directory, is_open_file, listed
+from parquet_bloom.storage.rewrite import Rewrite, join_output
+from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables.detect import table_around
+from parquet_bloom.verbs.parallel import map_in_order
+
+HELD_BYTES = 32 * 1024 * 1024
+"""Filters that are held while the old file is still being copied."""
+
+Edits = dict[tuple[int, int], FilterEdit]
+_Outcome = TypeVar("_Outcome")
+
+Status = Literal["written", "unchanged", "planned", "refused"]
+"""What came of a file."""
+
+
+# ---- results -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFilter(Record):
+    """A filter that was written; `fpp` is the exact rate of its bits, `replaced` why an older one was given up."""
+
+    row_group: int
+    column: str
+    num_bytes: int
+    fpp: float
+    offset: int
+    length: int
+    replaced: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedChunk(Record):
+    """A column chunk that was left as it is, and why."""
+
+    row_group: int
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedColumn(Record):
+    """A column that was asked for and cannot have a filter, and why."""
+
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileAdded(Record):
+    """What `add` did to one file.
+
+    `status` is `written`, `unchanged` (nothing was left to do), `planned` (dry run: `bytes_added` is the most that
+    it would be) or `refused`, with the `error`. `skipped_columns` are those that cannot have a filter, for which the
+    others were done all the same. `notes` are sentences that the user should see.
+    """
+
+    path: str
+    output: str
+    status: Status
+    size: int
+    bytes_added: int = 0
+    filters: tuple[AddedFilter, ...] = ()
+    skipped: tuple[SkippedChunk, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+    skipped_columns: tuple[SkippedColumn, ...] = ()
+
+
+@dataclass(slots=True)
+class FilePlan:
+    """What is to be done to one file, or the error that keeps it from being done."""
+
+    source: Source
+    target: str | None
+    footer: Footer | None = None
+    skipped: list[SkippedChunk] = field(default_factory=list)
+    skipped_columns: list[SkippedColumn] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: Exception | None = None
+    is_left: bool = False  # as it is, for its name
+
+    def result(self, status: Status, **fields: Any) -> FileAdded:
+        """Return what came of the file."""
+        name = self.source.name
+        return FileAdded(
+            name,
+            self.target or name,
+            status,
+            self.source.size,
+            skipped=tuple(self.skipped),
+            skipped_columns=tuple(self.skipped_columns),
+            notes=tuple(self.notes),
+            **fields,
+        )
+
+    def refused(self, error: Exception) -> FileAdded:
+        """Return that nothing came of it, and why."""
+        return self.result("refused", error=describe_error(error))
+
+
+_AnyPlan = TypeVar("_AnyPlan", bound=FilePlan)
+
+
+def rates_of(columns: Sequence[str] | Mapping[str, float] | str) -> dict[tuple[str, ...], float]:
+    """Return the false-positive rates that columns were given one by one."""
+    return {parse_path(c): fpp for c, fpp in columns.items()} if isinstance(columns, Mapping) else {}
+
+
+def parse_paths(columns: Sequence[str] | Mapping[str, float] | str) -> tuple[tuple[str, ...], ...]:
+    """Return the leaf paths that users' columns are."""
+    return tuple(parse_path(c) for c in ([columns] if isinstance(columns, str) else columns))
+
+
+def parquet_outcomes(
+    outcomes: Iterable[tuple[Source, _Outcome]], targets: Sequence[str | None]
+) -> list[tuple[Source, str | None, _Outcome]]:
+    """Return what came of reading each file, with its target, but of those that are not Parquet, of which it warns."""
+    strays = Strays()
+    found = [
+        (source, target, outcome)
+        for target, (source, outcome) in zip(targets, outcomes, strict=True)
+        if not strays.take(source, outcome)
+    ]
+    strays.rest([source for source, _, _ in found])
+    return found
+
+
+def is_left_alone(source: Source, target: str | None, any_name: bool) -> bool:
+    """Return whether a file must not be changed in place, for its name does not say that it is Parquet."""
+    return source.is_unfamiliar and target is None and not any_name
+
+
+UNFAMILIAR = "left as it is: its name does not say that it is Parquet; --any-name (any_name=True) changes it, too"
+
+
+def left_alone(plan: _AnyPlan) -> _AnyPlan:
+    """Return a plan by which its file stays as it is, for its name."""
+    plan.is_left = True
+    plan.notes.append(UNFAMILIAR)
+    return plan
+
+
+SUMMARY = "{} has the footers as they were: readers that go by it do not see the filters until it is written anew"
+
+
+def carry_out(
+    plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], FileAdded], *, at_once: int, strict: bool
+) -> tuple[FileAdded, ...]:
+    """Return what came of each plan, `at_once` of which are worked on; the event tells that there is no use any more.
+
+    What a file's work raises is its error, and the others go on; with `strict` it stops them all.
+    """
+    stop = threading.Event()
+
+    def settled(plan: _AnyPlan) -> FileAdded:
+        if plan.error is not None:
+            return plan.refused(plan.error)
+        try:
+            return work(plan, stop)
+        except (ParquetBloomError, OSError) as error:
+            if strict:
+                raise
+            return plan.refused(error)
+
+    return tuple(map_in_order(settled, plans, at_once, stop))
+
+
+def column_error(skipped: SkippedColumn) -> UnsupportedError:
+    """Return a skipped column as the error that it would be."""
+    return UnsupportedError(f"column {skipped.column}: {skipped.reason}")
+
+
+def require_writable(
+    source: Source, target: str | None, footer: Footer, force: bool, notes: list[str], *, for_swap: bool = False
+) -> None:
+    """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
+    if footer.is_signed:
+        raise UnsupportedError("the footer is signed (encryption with a plaintext footer); a change would break it")
+    for group in footer.metadata.row_groups:
+        for column in group.columns:
+            if column.crypto_metadata is not None or column.meta_data is None:
+                raise UnsupportedError("the file has encrypted columns, and its footer is not ours to change")
+            if column.file_path:
+                raise UnsupportedError(f"column chunks lie in another file ({column.file_path})")
+    table = None if for_swap else table_around(source.fs, target or source.path)
+    if table is None:
+        return
+    kind, root = table
+    breaks = f"{root} is a {kind} table, which records the sizes of its files and forbids changing them in place"
+    if not force:
+        raise UnsupportedError(f"{breaks}; write copies elsewhere with -o, or --force")
+    notes.append(f"forced: {breaks}; readers that compare sizes or checksums may fail")
+
+
+def once_copied(copied: Future[None], built: Iterable[SplitBlockBloomFilter]) -> Iterator[SplitBlockBloomFilter]:
+    """Yield what is built, in order, from when the copy is done; until then a bounded lot of it is held."""
+    held: list[SplitBlockBloomFilter] = []
+    for bloom in built:
+        held.append(bloom)
+        if sum(h.num_bytes for h in held) > HELD_BYTES:
+            copied.result()
+        if copied.done():
+            copied.result()
+            yield from held
+            held.clear()
+    copied.result()
+    yield from held
+
+
+def append_checked(out: Rewrite, data: bytes) -> int:
+    """Return where data was appended, after reading it back."""
+    offset = out.append(data)
+    if out.read(offset, len(data)) != data:
+        raise OSError("what was written does not read back the same")
+    return offset
+
+
+def append_footer(out: Rewrite, footer: Footer, edits: Edits) -> None:
+    """Append the footer with `edits` spliced in, proved to differ from the old one in nothing else."""
+    raw = splice_filters(footer.raw, edits)
+    nothing: Edits = dict.fromkeys(edits)
+    if splice_filters(raw, nothing) != splice_filters(footer.raw, nothing):
+        raise CorruptFileError("the footer has a form that cannot be changed without loss")
+    new = parse_footer(out.position + len(raw) + 8, raw)
+    for (row_group, column), edit in edits.items():
+        location = new.filter_location(row_group, new.leaves[column])
+        if (location and (location.offset, location.length)) != edit:
+            raise CorruptFileError("the footer does not read back as it was written")
+    append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
+
+
+# ---- shared ------------------------------------------------------------------------------
+
+
+def targets_of(
+    sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None
+) -> list[str | None]:
+    """Return where each source is written: None for in place, else its path below or at `output`."""
+    asked = listed(paths)
+    if any(map(is_open_file, asked)):
+        raise UnsupportedError("an open file or a buffer can only be read; name a path to write to")
+    if output is None or not sources:
+        return [None] * len(sources)
+    fs = sources[0].fs
+    if "://" in sources[0].name and "://" not in os.fspath(output):
+        scheme = sources[0].name.partition("://")[0]
+        raise UnsupportedError(
+            f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if that is meant"
+        )
+    if len(asked) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(asked[0])):
+        target = join_output(fs, os.fspath(output))
+        if is_directory(fs, target):
+            raise FilterExistsError(f"{output} is a directory; name the file to write")
+        return [target]
+    targets = [join_output(fs, os.fspath(output), source.relative) for source in sources]
+    if len(set(targets)) < len(targets):
+        raise FilterExistsError(f"two of the files would become the same file below {output}; give one root for all")
+    return list(targets)
+
+
+def raise_refusals(plans: Sequence[FilePlan], *, strict: bool) -> None:
+    """Raise `ColumnNotFoundError` where every file lacks a column, and with `strict` the first error of any."""
+    errors = [plan.error for plan in plans if not plan.is_left]
+    raise_if_everywhere_missing(errors)
+    if not strict:
+        return
+    for plan in plans:
+        if plan.error:
+            raise plan.error
+        if plan.skipped_columns:
+            raise column_error(plan.skipped_columns[0])
+
+
+def raise_if_everywhere_missing(errors: list[Exception | None]) -> None:
+    """Raise `ColumnNotFoundError` where every file lacks the column."""
+    if errors and all(isinstance(error, ColumnNotFoundError) for error in errors):
+        assert errors[0] is not None
+        raise errors[0]
+
+
+def note_stale(out: Rewrite, notes: list[str]) -> None:
+    """Note what an interrupted run had left and this one has removed."""
+    if out.stale:
+        notes.append(f"removed {out.stale}, which an interrupted run had left")

@@ -1,0 +1,247 @@
+"""What pruning decided: the verdict on every row group and file, totals, and a dataset of what must be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from parquet_bloom.errors import (
+    UnsupportedError,
+)
+from parquet_bloom.results import Record, Table
+from parquet_bloom.storage.listing import Source
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+from parquet_bloom.predicates.evaluation import FILTER, MIGHT
+from parquet_bloom.tables.snapshots import TableFiles
+
+Answer = Literal["MIGHT_MATCH", "CANNOT_MATCH"]
+
+MIGHT_MATCH: Final = "MIGHT_MATCH"
+CANNOT_MATCH: Final = "CANNOT_MATCH"
+"""The two answers: no proof either way, and the proof that no row matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupVerdict(Record):
+    """The verdict on one row group; bytes `start` to `stop` hold its pages. `by` is what proved CANNOT_MATCH."""
+
+    path: str
+    row_group: int
+    answer: Answer
+    reason: str
+    by: str
+    num_rows: int
+    start: int
+    stop: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the row group must be read."""
+        return self.answer == MIGHT.name
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict(Record):
+    """The verdicts on one file's row groups; or none, if it could not be judged, and why it is `kept_whole`.
+
+    Or none, if what its table records of it rules it out: why it is `left_out`, `by` statistics or a partition.
+    """
+
+    path: str
+    size: int
+    row_groups: tuple[RowGroupVerdict, ...] = ()
+    kept_whole: str | None = None
+    left_out: str | None = None
+    by: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether any of the file must be read."""
+        return self.kept_whole is not None or any(group.is_kept for group in self.row_groups)
+
+
+@dataclass(frozen=True, repr=False)
+class Pruning(Table):
+    """What `prune` decided: `files` and `row_groups` are what must be read, `all_files` has every verdict.
+
+    `unused` says so, and why, where nothing in the condition can rule anything out.
+    """
+
+    TRUTH: ClassVar[str] = ".might_match"
+
+    where: str
+    all_files: tuple[FileVerdict, ...]
+    _sources: tuple[Source, ...] = field(default=(), repr=False)
+    _table: TableFiles | None = field(default=None, repr=False)
+    unused: str | None = None
+
+    @cached_property
+    def files(self) -> tuple[FileVerdict, ...]:
+        """The files that must be read, each with the verdicts on all its row groups."""
+        return tuple(file for file in self.all_files if file.is_kept)
+
+    @cached_property
+    def row_groups(self) -> tuple[RowGroupVerdict, ...]:
+        """The row groups that must be read; a file that is kept whole is not among them."""
+        return tuple(group for group in self.rows if group.is_kept)
+
+    @cached_property
+    def rows(self) -> tuple[RowGroupVerdict, ...]:
+        """The verdict on every row group of every file that could be judged."""
+        return tuple(group for file in self.all_files for group in file.row_groups)
+
+    @property
+    def kept_files(self) -> tuple[FileVerdict, ...]:
+        """The files that must be read, each with the verdicts on all its row groups."""
+        return self.files
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the files that must be read."""
+        return tuple(file.path for file in self.kept_files)
+
+    @property
+    def row_groups_by_path(self) -> dict[str, list[int] | None]:
+        """The row groups that must be read of each file that must be; None is the whole file."""
+        return {
+            file.path: None
+            if file.kept_whole is not None
+            else [group.row_group for group in file.row_groups if group.is_kept]
+            for file in self.kept_files
+        }
+
+    @cached_property
+    def errors(self) -> tuple[FileVerdict, ...]:
+        """The files that could not be pruned, which are kept whole, with the reason."""
+        return tuple(file for file in self.all_files if file.kept_whole is not None)
+
+    @property
+    def might_match(self) -> bool:
+        """Whether anything must be read at all."""
+        return bool(self.files)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Sums over all files."""
+        skipped = [group for group in self.rows if not group.is_kept]
+        return Totals(
+            files=len(self.all_files),
+            files_kept=len(self.files),
+            files_kept_whole=sum(file.kept_whole is not None for file in self.all_files),
+            files_left_out=sum(file.left_out is not None for file in self.all_files),
+            row_groups=len(self.rows),
+            row_groups_kept=len(self.row_groups),
+            row_groups_by_statistics=sum(group.by != FILTER for group in skipped),
+            row_groups_by_filters=sum(group.by == FILTER for group in skipped),
+            bytes=sum(group.stop - group.start for group in self.rows),
+            bytes_kept=sum(group.stop - group.start for group in self.row_groups),
+            bytes_kept_whole=sum(file.size for file in self.all_files if file.kept_whole is not None),
+            rows_kept=sum(group.num_rows for group in self.row_groups),
+        )
+
+    def explain(self) -> str:
+        """Return the verdicts as text: each file, each row group, and why."""
+        lines = [f"where {self.where}"]
+        for file in self.all_files:
+            lines.append(f"{file.path}: {'keep' if file.is_kept else 'skip'}")
+            if file.kept_whole is not None:
+                lines.append(f"  kept whole: {file.kept_whole}")
+            if file.left_out is not None:
+                lines.append(f"  left out, by {file.by}: {file.left_out}")
+            for group in file.row_groups:
+                proof = "keep" if group.is_kept else f"skip, by {group.by}"
+                lines.append(f"  row group {group.row_group}: {proof}: {group.reason}")
+        return "\n".join(lines)
+
+    def to_dataset(self) -> ds.FileSystemDataset:
+        """Return a pyarrow dataset of exactly the kept row groups, with Hive partition columns.
+
+        The condition is not applied again: it is the scanner's to filter rows. pyarrow's `count_rows()` without a
+        filter counts whole files.
+        """
+        import pyarrow.dataset as ds
+
+        return _dataset(ds, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals(Record):
+    """Sums over all files of a pruning; files that were kept whole, or left out, have no row groups and rows here.
+
+    What types and partitions ruled out counts as `row_groups_by_statistics`: it took no filter.
+    """
+
+    files: int
+    files_kept: int
+    files_kept_whole: int
+    files_left_out: int
+    row_groups: int
+    row_groups_kept: int
+    row_groups_by_statistics: int
+    row_groups_by_filters: int
+    bytes: int
+    bytes_kept: int
+    bytes_kept_whole: int
+    rows_kept: int
+
+
+def _dataset(ds: Any, pruning: Pruning) -> Any:
+    import pyarrow as pa
+
+    if pruning._table is not None and (problem := pruning._table.no_dataset):
+        raise UnsupportedError(f"the table's files are no dataset: {problem}; read them with the table's own library")
+    pairs = list(zip(pruning.all_files, pruning._sources, strict=True))
+    types = _partition_types([source.partitions.constants for source in pruning._sources])
+    file_format = ds.ParquetFileFormat()
+    fragments = [_fragment(ds, file_format, file, source, types) for file, source in pairs if file.is_kept]
+    # With nothing kept, the schema is that of any file.
+    seen = fragments or [_fragment(ds, file_format, file, source, types) for file, source in pairs[:1]]
+    try:
+        schema = pa.unify_schemas([fragment.physical_schema for fragment in seen], promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise UnsupportedError(f"the files cannot be one dataset, their columns are too different: {error}") from error
+    for name, kind in types.items():
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, kind))
+    return ds.FileSystemDataset(fragments, schema, file_format)
+
+
+def _fragment(ds: Any, file_format: Any, file: FileVerdict, source: Source, types: dict[str, Any]) -> Any:
+    import pyarrow as pa
+    from pyarrow import fs as arrow_fs
+
+    store = arrow_fs.LocalFileSystem() if source.local else arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(source.fs))
+    groups = None if file.kept_whole is not None else [group.row_group for group in file.row_groups if group.is_kept]
+    try:
+        own = file_format.make_fragment(source.path, store).physical_schema.names
+    except (OSError, pa.ArrowException) as error:
+        why = f" (it was kept because of this: {file.kept_whole})" if file.kept_whole is not None else ""
+        raise UnsupportedError(f"{file.path} cannot be part of a dataset: {error}{why}") from error
+    expression = ds.scalar(True)
+    for name, text in source.partitions.constants.items():
+        if name not in own:
+            value = pa.scalar(text).cast(types[name])
+            expression &= ds.field(name) == value if text is not None else ds.field(name).is_null()
+    return file_format.make_fragment(source.path, store, partition_expression=expression, row_groups=groups)
+
+
+def _partition_types(constants: Iterable[dict[str, str | None]]) -> dict[str, Any]:
+    """Return the Arrow type of each partition column: whole numbers and dates where all its values are, else text."""
+    import pyarrow as pa
+
+    texts: dict[str, list[str]] = {}
+    for of_file in constants:
+        for name, text in of_file.items():
+            texts.setdefault(name, []).extend([] if text is None else [text])
+    forms = ((r"-?\d{1,18}", pa.int64()), (r"\d{4}-\d\d-\d\d", pa.date32()))
+    types = {}
+    for name, values in texts.items():
+        kinds = (kind for form, kind in forms if values and all(re.fullmatch(form, v, re.ASCII) for v in values))
+        types[name] = next(kinds, pa.string())
+    return types

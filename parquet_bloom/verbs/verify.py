@@ -1,0 +1,287 @@
+"""The full proof, from the data: `verify` decodes the columns that have filters and asks each filter for each value.
+
+A filter is wrong only if it lacks a value that is there. More bits than the values need are allowed: engines and
+`add` insert companions of zeros and NaN on purpose, and a dictionary may hold values that no row uses.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError, describe_error
+from parquet_bloom.filters.parquet import StoredFilter, read_filters
+from parquet_bloom.filters.protocol import FileFilter
+from parquet_bloom.filters.stored import Beside, OfTable, in_footer, of_tables, unusable
+from parquet_bloom.format.footer import Footer, Plan, read_footer
+from parquet_bloom.format.schema import find_leaf, parse_path
+from parquet_bloom.results import Record, Table
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.drive import drive, run
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.strays import Strays
+from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
+from parquet_bloom.values.encoding import format_value, hash_plain, untrusted
+from parquet_bloom.values.mistakes import mistaken_encodings
+from parquet_bloom.verbs.inspect import PARQUET, WHOLE_FILE
+from parquet_bloom.verbs.paimon_files import as_logical
+from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
+
+OK, FALSE_NEGATIVE, UNUSABLE = "ok", "false negative", "unusable"
+"""The verdicts: every value is found; some value is not, so queries can lose rows; the filter cannot be used."""
+
+_EXAMPLES = 20
+_COINCIDENCE = 1e-4
+"""Another chunk's filter is named when its false positives alone would hold the missing values less often."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFilter(Record):
+    """The verdict on one filter.
+
+    `num_values` counts the values that were asked for, `num_missing` those that the filter lacks; `example` is one of
+    them and `cause` the best guess at why, where there is one. `num_nans_missing` counts NaNs beside them: they are no
+    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them. One of
+    another `format` covers the whole file: its `row_group` is None.
+    """
+
+    path: str
+    row_group: int | None
+    column: str
+    type: str
+    verdict: str
+    num_values: int = 0
+    num_missing: int = 0
+    num_nans_missing: int = 0
+    example: str | None = None
+    cause: str | None = None
+    format: str = PARQUET
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFile(Record):
+    """One file: the verdicts on its filters, and the error that it gave, or that its table's index of it gave."""
+
+    path: str
+    created_by: str = ""
+    filters: tuple[VerifiedFilter, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Table):
+    """What `verify` found; its rows are the filters."""
+
+    TRUTH: ClassVar[str] = ".is_sound, or .findings and .errors"
+
+    files: tuple[VerifiedFile, ...]
+
+    @property
+    def rows(self) -> tuple[VerifiedFilter, ...]:
+        """The verdict on every filter of every file."""
+        return tuple(f for file in self.files for f in file.filters)
+
+    @property
+    def findings(self) -> tuple[VerifiedFilter, ...]:
+        """The filters that are not ok."""
+        return tuple(row for row in self.rows if row.verdict != OK)
+
+    @property
+    def errors(self) -> tuple[VerifiedFile, ...]:
+        """The files that could not be checked, or of which a filter could not be."""
+        return tuple(file for file in self.files if file.error or any(row.verdict == UNUSABLE for row in file.filters))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether everything was checked, and no filter lacks a value."""
+        return not self.findings and not self.errors
+
+
+def verify(
+    paths: PathLike | Iterable[PathLike],
+    columns: Sequence[str] | str | None = None,
+    *,
+    jobs: int | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Return for every filter whether it holds every value of its column chunk, decoded and hashed again.
+
+    `columns` narrows it to some leaves. Damage is a verdict, never raised. Raises `FileNotFoundError` for a path that
+    names nothing, and `ColumnNotFoundError` for a column that no file has.
+    """
+    wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    tick = Ticker(progress, sum(source.size for source in sources))
+    at_once, threads = share_threads(jobs, len(sources))
+
+    def work(item: tuple[Source, _Survey | Exception]) -> VerifiedFile:
+        source, outcome = item
+        values = 0 if isinstance(outcome, Exception) else sum(_num_values(outcome[0], one) for one in outcome[1])
+        with tick.part(source.size, values) as count:
+            if isinstance(outcome, Exception):
+                return VerifiedFile(source.name, error=describe_error(outcome))
+            return _verify_file(source, outcome, threads, count)
+
+    missing: list[ColumnNotFoundError] = []
+
+    def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
+        strays = Strays()
+        of_files = of_tables(sources, storage_options=storage_options)
+        for source, outcome in drive((source, _survey(source, wanted, kept)) for source, kept in of_files):
+            if strays.take(source, outcome):
+                tick(source.size)
+                continue
+            if isinstance(outcome, ColumnNotFoundError):
+                missing.append(outcome)
+            yield source, outcome
+        strays.rest(sources)
+
+    files = tuple(map_in_order(work, surveyed(), at_once, threading.Event()))
+    if missing and len(missing) == len(files):
+        raise missing[0]
+    return Verification(files)
+
+
+_Survey = tuple[Footer, list[StoredFilter], list[FileFilter | Beside], str | None]
+
+
+def _survey(source: Source, wanted: list[tuple[str, ...]] | None, kept: OfTable) -> Plan[_Survey]:
+    footer = yield from read_footer(source.size)
+    leaves = footer.leaves if wanted is None else [source.find_leaf(footer.leaves, p) for p in wanted]
+    others: list[FileFilter | Beside] = [*in_footer(footer), *kept.filters]
+    others = [one for one in others if any(leaf.path == one.column for leaf in leaves)]
+    others += (one for one in unusable(footer) if any(leaf.name == one.column for leaf in leaves))
+    return footer, (yield from read_filters(footer, leaves)), others, kept.problem
+
+
+def _num_values(footer: Footer, stored: StoredFilter) -> int:
+    """Return how many values a filter's column chunk has, as the footer counts."""
+    chunk = footer.metadata.row_groups[stored.row_group].columns[stored.leaf.index].meta_data
+    return max(0, chunk.num_values or 0) if chunk else 0
+
+
+def _verify_file(source: Source, survey: _Survey, threads: int, count: Callable[[int], None]) -> VerifiedFile:
+    footer, filters, others, problem = survey
+    if not filters and not others:
+        return VerifiedFile(source.name, footer.created_by, error=problem)
+    try:
+        chunks = ColumnChunks(source, footer)
+    except ParquetBloomError as error:
+        return VerifiedFile(source.name, footer.created_by, error=describe_error(error))
+    verdicts = map_in_order(
+        lambda stored: _verify_filter(source, footer, chunks, stored, count), filters, threads, threading.Event()
+    )
+    of_file = (_verify_of_file(source, footer, chunks, one) for one in others)
+    return VerifiedFile(source.name, footer.created_by, (*verdicts, *of_file), problem)
+
+
+def _verify_of_file(source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | Beside) -> VerifiedFilter:
+    """Return the verdict on a filter of another format, which is asked for every value of the file."""
+    path = parse_path(found.column) if isinstance(found, Beside) else found.column
+    leaf = find_leaf(footer.leaves, path)
+
+    def verdict(kind: str, **fields: Any) -> VerifiedFilter:
+        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=found.format, **fields)
+
+    if isinstance(found, Beside):
+        return verdict(UNUSABLE, cause=found.problem)
+    num_values = 0
+    missing: list[Any] = []
+    try:
+        for row_group in range(footer.num_row_groups):
+            for array in chunks.values(row_group, leaf):
+                values = as_logical(leaf, array).drop_null()
+                num_values += len(values)
+                answers = found.might_contain_stored(values)
+                missing += (values[at] for at, may_hold in enumerate(answers) if not may_hold)
+    except (ParquetBloomError, OSError, TypeError) as error:  # a TypeError: it is not of the type that the table says
+        return verdict(UNUSABLE, num_values=num_values, cause=describe_error(error))
+    if not missing:
+        return verdict(OK, num_values=num_values)
+    return verdict(FALSE_NEGATIVE, num_values=num_values, num_missing=len(missing), example=_text(missing[0]))
+
+
+def _text(value: Any) -> str:
+    """Return an Arrow scalar as text, also one that is beyond Python's dates."""
+    try:
+        return str(value.as_py())
+    except (ValueError, OverflowError):
+        return str(value.cast("string").as_py())
+
+
+def _verify_filter(
+    source: Source, footer: Footer, chunks: ColumnChunks, stored: StoredFilter, count: Callable[[int], None]
+) -> VerifiedFilter:
+    leaf = stored.leaf
+
+    def verdict(kind: str, **fields: Any) -> VerifiedFilter:
+        return VerifiedFilter(source.name, stored.row_group, leaf.name, leaf.type_name, kind, **fields)
+
+    bloom = stored.bloom
+    if bloom is None:
+        return verdict(UNUSABLE, cause=stored.problem)
+    if reason := untrusted(leaf):
+        # Its values are not asked for; a filter that holds nothing is wrong without a look at them.
+        return verdict(FALSE_NEGATIVE if bloom.is_empty else OK, cause=f"never trusted: {reason}")
+    counts = Counter[str]()
+    examples: list[bytes] = []
+    try:
+        for array in chunks.values(stored.row_group, leaf):
+            found = bloom.check(hash_array(leaf, array))
+            missing = _missing_values(array.drop_null(), found) if 0 in found else []
+            nans = sum(is_nan(leaf, plain) for plain in missing)
+            counts.update(values=len(found), missing=len(missing) - nans, nans=nans)
+            examples += (plain for plain in missing[:_EXAMPLES] if not is_nan(leaf, plain))
+            count(len(array))
+    except (ParquetBloomError, OSError) as error:
+        return verdict(UNUSABLE, num_values=counts["values"], cause=describe_error(error))
+    if not counts["missing"]:
+        return verdict(OK, num_values=counts["values"], num_nans_missing=counts["nans"])
+    return verdict(
+        FALSE_NEGATIVE,
+        num_values=counts["values"],
+        num_missing=counts["missing"],
+        num_nans_missing=counts["nans"],
+        example=format_value(leaf, examples[0]),
+        cause=_guess(source, footer, stored, examples[:_EXAMPLES]),
+    )
+
+
+def _missing_values(values: Any, found: bytes) -> list[bytes]:
+    return [plain_value(values, at) for at, is_found in enumerate(found) if not is_found]
+
+
+def _guess(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
+    """Return what would explain that these values are missing: a cause counts when it explains all of them."""
+    assert stored.bloom is not None
+    if stored.bloom.is_empty:
+        return "the filter is empty"
+    explained: dict[str, int] = {}
+    for plain in missing:
+        causes = {
+            cause
+            for cause, wrong in mistaken_encodings(stored.leaf, plain)
+            if stored.bloom.check_hash(hash_plain(wrong))
+        }
+        for cause in causes:
+            explained[cause] = explained.get(cause, 0) + 1
+    likely = [cause for cause, count in explained.items() if count == len(missing)]
+    return likely[0] if likely else _guess_other_chunk(source, footer, stored, missing)
+
+
+def _guess_other_chunk(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
+    hashes = [hash_plain(plain) for plain in missing]
+    for other in run(source, read_filters(footer, footer.leaves)):
+        itself = (other.row_group, other.leaf) == (stored.row_group, stored.leaf)
+        if other.bloom is None or itself or other.bloom.fpp ** len(missing) > _COINCIDENCE:
+            continue
+        if all(other.bloom.check_hash(h) for h in hashes):
+            if other.leaf == stored.leaf:
+                return f"wrong row group: the filter of row group {other.row_group} has them"
+            return f"wrong column: the filter of column {other.leaf.name} has them"
+    return None

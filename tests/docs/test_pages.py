@@ -1,0 +1,191 @@
+"""Every command, option, function, link and table of the documentation is there, and its help is the program's."""
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import click
+import pytest
+from documents import DOCUMENTS, PAGES, README, ROOT, blocks, table_cells, text, without_blocks
+
+import parquet_bloom
+from parquet_bloom.cli.commands import main
+
+
+def commands_below(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
+    """Yields each command that does something, with its words: `index paimon write`."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_below(command, *words, name)
+        else:
+            yield " ".join((*words, name)), command
+
+
+COMMANDS = dict(commands_below(main))
+PAGE_OF = {verb: "indexing" if verb == "index" else verb for verb in main.commands}
+documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    sys.path.insert(0, str(ROOT / "docs"))
+    yield importlib.import_module
+    sys.path.remove(str(ROOT / "docs"))
+
+
+# ---- names that exist --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", main.commands)
+def test_a_verb_has_a_page_with_the_command_and_its_python_twin(verb):
+    page, readme = text(PAGES / f"{PAGE_OF[verb]}.md"), text(README)
+    [twin] = re.findall(rf"\]\(docs/pages/{PAGE_OF[verb]}\.md\) \| `parquet_bloom\.([\w.]+)\(", readme)
+    assert page.startswith(f"# {verb}\n")
+    for example in (f"$ parquet-bloom {verb}", f"parquet_bloom.{twin}("):
+        assert any(example in block for _, block in blocks(page, "console", "pycon")), example
+    assert re.search(rf"\| `parquet-bloom {verb}.*\| `parquet_bloom\.{re.escape(twin)}\(", page)
+    assert f"(api.md#parquet_bloom.{twin})" in page
+    assert f"::: parquet_bloom.{twin}\n" in text(PAGES / "api.md")
+
+
+@documents
+def test_every_option_that_is_named_exists(path):
+    exist = {option for command in COMMANDS.values() for p in command.params for option in p.opts}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text(path)))
+    assert named <= exist | {"--help", "--version"}
+
+
+@documents
+def test_every_command_that_is_named_exists(path):
+    for line in re.findall(r"parquet-bloom ([a-z]+[a-z ]*)", text(path)):
+        command = main
+        for word in line.split():
+            if not isinstance(command, click.Group):
+                break
+            assert word in command.commands, line
+            command = command.commands[word]
+
+
+@documents
+def test_every_call_in_python_fits_the_function(path):
+    """Also of examples that are not run, because they need a table."""
+    for _, block in blocks(text(path), "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("parquet_bloom."):
+                function = named(ast.unparse(node.func))
+                inspect.signature(function).bind(*node.args, **{k.arg: k.value for k in node.keywords})
+
+
+@documents
+def test_every_function_that_is_named_exists(path):
+    for name in re.findall(r"(?<![\w./-])parquet_bloom\.[a-z][\w.]*(?=[(`\]])", text(path)):
+        named(name)
+    for name in re.findall(r"^::: (\S+)$", text(path), re.MULTILINE):
+        named(name)
+
+
+def named(name: str) -> object:
+    """Returns what a dotted name means."""
+    found = parquet_bloom
+    module = "parquet_bloom"
+    for part in name.split(".")[1:]:
+        module = f"{module}.{part}"
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = importlib.import_module(module)
+    return found
+
+
+# ---- links -------------------------------------------------------------------------------
+
+
+@documents
+def test_links_lead_somewhere(path):
+    for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]+))?\)", without_blocks(text(path))):
+        file = path.parent / target if target else path
+        assert file.exists(), target
+        if anchor and not anchor.startswith("parquet_bloom."):  # those are made from the docstrings
+            assert anchor in headings(text(file)), f"{target}#{anchor}"
+
+
+def headings(document: str) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", without_blocks(document), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_the_menu():
+    menu = re.findall(r"(\w+\.md)$", text(ROOT / "docs" / "mkdocs.yml"), re.MULTILINE)
+    assert sorted(menu) == sorted(path.name for path in PAGES.glob("*.md"))
+
+
+# ---- what is generated -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", DOCUMENTS[1:], ids=lambda path: path.stem)
+def test_help_is_what_the_program_prints(path, scripts):
+    written = scripts("write_help").with_help(text(path))
+    assert written == text(path), "run python docs/write_help.py"
+
+
+def test_every_command_has_its_help_in_a_page():
+    shown = {words for path in PAGES.glob("*.md") for words in re.findall(r"<!-- help: ([a-z ]+) -->", text(path))}
+    assert set(COMMANDS) <= {words.strip() for words in shown}
+
+
+def test_the_picture_shows_what_the_commands_print(scripts, tmp_path):
+    record = scripts("record")
+    drawn = re.sub(r"&#160;|\s+", " ", text(record.PICTURE))
+    for command in record.COMMANDS:
+        assert command.partition(" -w ")[0].replace("|", "").split()[-1] in drawn
+    record.write_sample(tmp_path / "events")
+    for command in record.COMMANDS:
+        for line in record.run(command, tmp_path).splitlines():
+            words = re.sub(r"[\d.,%~]+", "", line).split()  # sizes depend on the version of pyarrow
+            assert all(word in drawn for word in words if word.isalpha()), line
+
+
+def test_tools_for_the_documentation_are_an_extra():
+    extras = tomllib.loads(text(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
+    assert {re.match(r"[\w-]+", need)[0] for need in extras["docs"]} == {"mkdocs-material", "mkdocstrings", "ruff"}
+
+
+# ---- engines -----------------------------------------------------------------------------
+
+ROWS = {  # of the table of engines, each by a kind of column that `engines` knows
+    "8 and 16-bit integers": ["INT8", "INT16"],
+    "32 and 64-bit integers": ["INT32", "INT64"],
+    "unsigned, 8 and 16-bit": ["UINT8", "UINT16"],
+    "unsigned, 32 and 64-bit": ["UINT32", "UINT64"],
+    "float, double": ["FLOAT", "DOUBLE"],
+    "string, binary": ["STRING", "BYTE_ARRAY"],
+    "JSON, enum": ["JSON", "ENUM"],
+    "fixed-length binary": ["FIXED_LEN_BYTE_ARRAY"],
+    "UUID": ["UUID"],
+    "decimal, in 4 or 8-byte integers": ["DECIMAL INT32", "DECIMAL INT64"],
+    "decimal, in fixed-length bytes": ["DECIMAL FIXED_LEN_BYTE_ARRAY"],
+    "decimal of more than 38 digits": ["DECIMAL over 38 digits"],
+    "date": ["DATE"],
+    "time, local, milliseconds or nanoseconds": ["TIME MILLIS", "TIME NANOS"],
+    "time, local, microseconds": ["TIME MICROS"],
+    "timestamp, local": ["TIMESTAMP local"],
+    "timestamp, UTC, milliseconds or microseconds": ["TIMESTAMP UTC"],
+    "timestamp, UTC, nanoseconds": ["TIMESTAMP UTC NANOS"],
+    "INT96, boolean, interval, UTC time": ["INT96", "BOOLEAN", "INTERVAL", "TIME UTC"],
+}
+
+
+def test_the_table_of_engines_is_the_one_that_inspect_uses():
+    from parquet_bloom.filters import engines
+
+    lines = text(PAGES / "engines.md").splitlines()
+    rows = {name: cells for name, *cells in map(table_cells, lines) if name in ROWS}
+    assert rows.keys() == ROWS.keys()
+    for name, cells in rows.items():
+        for kind in ROWS[name]:
+            columns = (engines.DUCKDB, engines.DATAFUSION, engines.CLICKHOUSE, engines.SPARK)
+            assert cells == ["yes" if engine in engines._USERS[kind] else "no" for engine in columns], kind

@@ -1,0 +1,21 @@
+"""Folders of files that count as settled at once: their clock ticks between two changes here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from parquet_bloom.storage import listing
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SETTLING_SECONDS", -1)
+
+
+@pytest.fixture
+def tick() -> Callable[[], None]:
+    """Returns what lets the file system's clock go on, so that no change is hidden in the tick of the one before."""
+    return lambda: time.sleep(0.015)

@@ -1,0 +1,134 @@
+"""What every result can do beyond its rows: Arrow's libraries take it, and it is shown in one line or as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.results import HTML_ROWS, Table
+
+RESULTS: dict[str, Any] = {
+    "inspect": lambda lake: parquet_bloom.inspect(lake),
+    "probe": lambda lake: parquet_bloom.probe(lake, "id", 5),
+    "add": lambda lake: parquet_bloom.add(lake, "id"),
+    "drop": lambda lake: parquet_bloom.drop(lake, dry_run=True),
+    "prune": lambda lake: parquet_bloom.prune(lake, "id = 5"),
+    "verify": lambda lake: parquet_bloom.verify(lake),
+    "index": lambda lake: parquet_bloom.index.create(lake, "id"),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Three row groups of ids that a filter, but no statistics, can tell apart."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [n + 3 * i for n in range(3) for i in range(100)]}), path, row_group_size=100)
+    parquet_bloom.add(path, "id", fpp=0.0001)
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_arrow_libraries_take_a_result_as_it_is(lake: Path, verb: str) -> None:
+    result = RESULTS[verb](lake)
+    table = pa.table(result)
+    assert table.equals(result.to_arrow())
+    assert table.num_rows == len(result) == len(list(result)) > 0
+    assert list(result) == list(result.rows)
+    assert pl.DataFrame(result).to_dicts() == table.to_pylist()
+    assert duckdb.sql("FROM result").fetchall() == [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_a_result_is_shown_in_one_short_line_or_as_a_table(lake: Path, verb: str) -> None:
+    result = RESULTS[verb](lake)
+    assert len(repr(result)) < 80
+    assert "\n" not in repr(result)
+    assert result._repr_html_().count("<tr>") == 1 + min(len(result), HTML_ROWS)
+    assert result.errors == ()
+
+
+def test_html_is_cut_and_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "<b>.parquet"
+    pq.write_table(pa.table({"id": range(50)}), path, row_group_size=2)
+    shown = parquet_bloom.probe(path, "id", 1)._repr_html_()
+    assert "<b>" not in shown
+    assert "&lt;b&gt;.parquet" in shown
+    assert shown.endswith("<p>and 5 more</p>")
+
+
+def test_what_could_not_be_done_is_among_the_errors(lake: Path) -> None:
+    (lake / "bad.parquet").write_bytes(b"no Parquet at all")
+    bad = str(lake / "bad.parquet")
+    for verb in ("inspect", "probe", "add", "drop", "prune", "verify"):
+        result: Table = RESULTS[verb](lake)
+        assert [row.path for row in result.errors] == [bad]
+        assert "1 error" in repr(result)
+    assert [error.partition(":")[0] for error in RESULTS["index"](lake).errors] == [bad]
+    (unread,) = (row for row in parquet_bloom.probe(lake, "id", 5) if row.path == bad)
+    assert unread.row_group is None
+
+
+def test_verify_tells_whether_all_is_sound(lake: Path) -> None:
+    assert parquet_bloom.verify(lake).is_sound
+    (lake / "bad.parquet").write_bytes(b"no Parquet at all")
+    verified = parquet_bloom.verify(lake)
+    assert not verified.is_sound
+    assert verified.findings == ()
+
+
+def test_prune_gives_what_readers_are_told(lake: Path) -> None:
+    pq.write_table(pa.table({"id": [1000]}), lake / "none.parquet")
+    (lake / "bad.parquet").write_bytes(b"no Parquet at all")
+    good, bad = str(lake / "a.parquet"), str(lake / "bad.parquet")
+    pruned = parquet_bloom.prune(lake, "id = 5")
+    assert set(pruned.paths) == {file.path for file in pruned.kept_files} == {good, bad}
+    assert pruned.row_groups_by_path == {good: [2], bad: None}
+
+
+# ---- lookup --------------------------------------------------------------------------------
+
+KEYS = [5, 6, 1000]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pa.table,
+        lambda found: pl.DataFrame(found).to_arrow(),
+        lambda found: duckdb.from_arrow(found.to_reader()).to_arrow_table(),
+        lambda found: pa.RecordBatchReader.from_stream(found).read_all(),
+    ],
+)
+def test_lookup_streams(lake: Path, read: Any) -> None:
+    found = parquet_bloom.lookup(lake, "id", KEYS)
+    assert repr(found).endswith("not read yet>")
+    rows = [(row["key"], row["row_group"]) for row in read(found).to_pylist()]
+    assert sorted(rows, key=str) == [(1000, None), (5, 2), (6, 0)]
+    assert repr(found).endswith("read already>")
+    with pytest.raises(parquet_bloom.UnsupportedError):
+        pa.table(found)
+
+
+@pytest.mark.parametrize("keys", [[5], [5, 6], [1000], [5, None]])
+def test_lookup_as_a_dataset_has_every_row_of_the_keys(lake: Path, keys: list[int | None]) -> None:
+    whole = pq.read_table(lake / "a.parquet")["id"].to_pylist()
+    rows = parquet_bloom.lookup(lake, "id", keys).to_dataset().to_table()["id"].to_pylist()
+    assert [n for n in whole if n in keys] == [n for n in rows if n in keys]
+    assert len(rows) < len(whole)
+
+
+def test_lookup_as_a_dataset_keeps_whole_files_and_partitions(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"id": [day, day + 10]}), tmp_path / f"day={day}" / "a.parquet")
+    pq.write_table(pa.table({"other": [1]}), tmp_path / "day=2" / "without.parquet")
+    dataset = parquet_bloom.lookup(tmp_path, "id", [2]).to_dataset()
+    rows = {(row["id"], row["day"]) for row in dataset.to_table().to_pylist()}
+    assert {(2, 2), (12, 2), (None, 2)} <= rows

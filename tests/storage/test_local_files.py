@@ -1,0 +1,524 @@
+"""A local file is replaced whole, keeps what belongs to it, and is refused where that cannot be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from files import only_error, snapshot, statuses, write
+
+from parquet_bloom import add, drop, inspect
+from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
+from parquet_bloom.storage.local_files import Rewrite, require_links, temporary_path, version
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.parquet"
+    write(path)
+    return path
+
+
+def started(path: Path, **options: Any) -> Rewrite:
+    status = path.stat()
+    return Rewrite(path, options.pop("keep", status.st_size), version=version(status), **options)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- what a rewrite keeps ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o640, 0o444, 0o777])
+def test_mode_and_owner_are_kept(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(file, 1234, 4321)
+    before = file.stat()
+    assert statuses(add(file, "id")) == ["written"]
+    after = file.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_extended_attributes_are_kept(file: Path) -> None:
+    if not hasattr(os, "setxattr"):
+        pytest.skip("this system has no os.setxattr")
+    try:
+        os.setxattr(file, "user.origin", b"ingest \xff\0 7")
+    except OSError as error:
+        pytest.skip(f"the temporary directory has no extended attributes: {error}")
+    add(file, "id")
+    assert os.getxattr(file, "user.origin") == b"ingest \xff\0 7"
+
+
+def test_a_copy_is_the_users_own(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o600)
+    add(file, "id", output=tmp_path / "y.parquet")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "y.parquet").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_modification_time_is_kept_on_request(file: Path, keep: bool) -> None:
+    os.utime(file, ns=(10**18, 10**18 + 123_456_789))
+    add(file, "id", keep_mtime=keep)
+    assert (file.stat().st_mtime_ns == 10**18 + 123_456_789) is keep
+    os.utime(file, ns=(10**18, 10**18 + 123_456_789))
+    drop(file, keep_mtime=keep)
+    assert (file.stat().st_mtime_ns == 10**18 + 123_456_789) is keep
+
+
+# ---- links -------------------------------------------------------------------------------
+
+
+def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    old = write(tmp_path / "real/x.parquet")
+    (tmp_path / "a").symlink_to("real/x.parquet")
+    (tmp_path / "b.parquet").symlink_to("a")
+    assert statuses(add(tmp_path / "b.parquet", "id")) == ["written"]
+    assert (tmp_path / "b.parquet").readlink() == Path("a")
+    assert (tmp_path / "a").readlink() == Path("real/x.parquet")
+    assert not (tmp_path / "real/x.parquet").is_symlink()
+    assert (tmp_path / "real/x.parquet").read_bytes()[: len(old)] == old
+    assert len(inspect(tmp_path / "real/x.parquet").rows) == 4
+    assert names(tmp_path / "real") == ["x.parquet"]
+
+
+def test_a_hard_linked_file_is_refused_in_place_and_can_be_copied(file: Path, tmp_path: Path) -> None:
+    os.link(file, tmp_path / "other.parquet")
+    before = snapshot(tmp_path)
+    assert "2 hard links" in only_error(add(file, "id"))
+    assert snapshot(tmp_path) == before
+    assert statuses(add(file, "id", output=tmp_path / "copy.parquet")) == ["written"]
+    assert snapshot(tmp_path) == before | {"copy.parquet": (tmp_path / "copy.parquet").read_bytes()}
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(file: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"")
+    temporary_path(file).symlink_to(victim)
+    assert only_error(add(file, "id"))
+    assert victim.read_bytes() == b""
+
+
+# ---- outputs -----------------------------------------------------------------------------
+
+
+def test_an_output_that_exists_is_refused(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "y.parquet").write_bytes(b"mine")
+    (tmp_path / "link.parquet").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    before = snapshot(tmp_path)
+    for name in ("y.parquet", "link.parquet", "x.parquet"):
+        assert "exists" in only_error(add(file, "id", output=tmp_path / name))
+        assert "exists" in only_error(drop(file, restore=True, output=tmp_path / name))
+    with pytest.raises(FilterExistsError, match="is a directory"):
+        add(file, "id", output=tmp_path / "folder")
+    assert snapshot(tmp_path) == before
+
+
+def test_an_output_that_appears_meanwhile_is_left(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "y.parquet"
+    with started(file, target=target) as out:
+        out.copy()
+        target.write_bytes(b"mine")
+        with pytest.raises(FilterExistsError, match="made meanwhile"):
+            out.commit()
+    assert target.read_bytes() == b"mine"
+    assert names(tmp_path) == ["x.parquet", "y.parquet"]
+
+
+def test_where_hard_links_are_missing_an_output_appears_all_the_same(
+    file: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def no_links(*_: Any, **__: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    assert statuses(add(file, "id", output=tmp_path / "y.parquet")) == ["written"]
+    assert names(tmp_path) == ["x.parquet", "y.parquet"]
+    with started(file, target=tmp_path / "z.parquet") as out:
+        out.copy()
+        (tmp_path / "z.parquet").write_bytes(b"mine")
+        with pytest.raises(FilterExistsError):
+            out.commit()
+    assert (tmp_path / "z.parquet").read_bytes() == b"mine"
+
+
+def test_the_folders_of_an_output_are_made(file: Path, tmp_path: Path) -> None:
+    assert statuses(add(file, "id", output=tmp_path / "new/deep/y.parquet")) == ["written"]
+    assert names(tmp_path / "new/deep") == ["y.parquet"]
+
+
+# ---- changes meanwhile -------------------------------------------------------------------
+
+
+def rewritten(path: Path) -> None:
+    path.write_bytes(b"another file altogether")
+
+
+def touched(path: Path) -> None:
+    os.utime(path, ns=(1, 1))
+
+
+def appended_within_the_clock_s_tick(path: Path) -> None:
+    status = path.stat()
+    with path.open("ab") as out:
+        out.write(b"more")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replaced(path: Path) -> None:
+    path.with_name("new").write_bytes(path.read_bytes())
+    path.with_name("new").replace(path)
+
+
+def permitted(path: Path) -> None:
+    path.chmod(0o600)
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+CHANGES = [rewritten, touched, appended_within_the_clock_s_tick, replaced, permitted, removed]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("copy", [False, True], ids=["in place", "copy"])
+@pytest.mark.parametrize("when", ["before", "while copying"])
+def test_a_file_that_changed_is_left_as_it_is_now(
+    file: Path, tmp_path: Path, change: Callable[[Path], None], copy: bool, when: str
+) -> None:
+    status = file.stat()
+    target = tmp_path / "y.parquet" if copy else None
+
+    def rewrite() -> None:
+        with Rewrite(file, status.st_size, version=version(status), target=target) as out:
+            if when != "before":
+                change(file)
+            out.copy()
+            out.append(b"filters")
+            out.commit()
+
+    if when == "before":
+        change(file)
+    expected = snapshot(tmp_path) if when == "before" else None
+    with pytest.raises((ConcurrentChangeError, FileNotFoundError)):
+        rewrite()
+    assert names(tmp_path) == ([] if change is removed else ["x.parquet"])
+    assert expected is None or snapshot(tmp_path) == expected
+
+
+def test_a_change_between_survey_and_write_refuses_the_file(file: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    from parquet_bloom.verbs import add_files as add_
+
+    write(tmp_path / "y.parquet")
+    honest = add_.rewrite
+
+    def changed_before(source: Any, *arguments: Any, **options: Any) -> Any:
+        if source.path.endswith("x.parquet"):
+            write(file, 500)
+        return honest(source, *arguments, **options)
+
+    monkeypatch.setattr(add_, "rewrite", changed_before)
+    first, second = add(tmp_path, "id").rows
+    assert (first.status, second.status) == ("refused", "written")
+    assert "changed since it was read" in first.error
+    assert file.read_bytes() == write(tmp_path / "z.parquet", 500)
+
+
+# ---- two writers -------------------------------------------------------------------------
+
+
+def test_a_second_writer_is_refused_until_the_first_is_done(file: Path, tmp_path: Path) -> None:
+    with started(file) as out:
+        assert "being written by another" in only_error(add(file, "id"))
+        out.copy()
+        out.append(b"PAR1")
+        out.commit()
+        with pytest.raises(ConcurrentChangeError, match="being written by another"):
+            started(file)  # also until the first has put the checksum file back
+    with started(file):
+        pass
+    assert names(tmp_path) == ["x.parquet"]
+
+
+def test_two_copies_to_one_name_exclude_each_other(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "y.parquet"
+    with started(file, target=target):
+        assert "being written by another" in only_error(add(file, "id", output=target))
+        assert statuses(add(file, "id", output=tmp_path / "z.parquet")) == ["written"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from parquet_bloom.storage.local_files import Rewrite, version
+path = Path(sys.argv[1])
+with Rewrite(path, 100, version=version(path.stat())) as out:
+    out.append(b"half")
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_another_process_excludes_and_once_killed_leaves_what_the_next_removes(file: Path, tmp_path: Path) -> None:
+    old = file.read_bytes()
+    command = [sys.executable, "-c", HOLD, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        assert "being written by another" in only_error(add(file, "id"))
+        other.kill()
+    assert file.read_bytes() == old
+    leftover = temporary_path(file)
+    assert names(tmp_path) == [leftover.name, "x.parquet"]
+    (row,) = add(file, "id").rows
+    assert row.status == "written"
+    assert row.notes == (f"removed {leftover}, which an interrupted run had left",)
+    assert names(tmp_path) == ["x.parquet"]
+
+
+def test_many_threads_add_once_and_the_rest_are_told(file: Path) -> None:
+    old = file.read_bytes()
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(add(file, "id", jobs=1).rows[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row.status for row in results].count("written") == 1
+    assert {row.status for row in results} <= {"written", "unchanged", "refused"}
+    assert file.read_bytes()[: len(old)] == old
+    assert len(inspect(file).rows) == 4
+
+
+# ---- names -------------------------------------------------------------------------------
+
+LONG = "x" * 247 + ".parquet"
+ODD_NAMES = {
+    "255 bytes": LONG,
+    "255 bytes of text": "水" * 82 + "x.parquet",
+    "not UTF-8": os.fsdecode(b"\xff\xfe\x80.parquet"),
+    "255 bytes not UTF-8": os.fsdecode(b"\xff" * 247 + b".parquet"),
+    "space": "a b.parquet",
+    "glob": "a*[b]?.parquet",
+    "quotes": "a'b\"c.parquet",
+    "newline": "a\nb.parquet",
+    "dash": "-n.parquet",
+    "no suffix": "x",
+    "colons": "a::b.parquet",
+    "percent": "a%20b.parquet",
+}
+
+
+@pytest.mark.parametrize("which", ODD_NAMES)
+def test_every_name_can_be_written(tmp_path: Path, monkeypatch: Any, which: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / ODD_NAMES[which]
+    write(tmp_path / "made")
+    (tmp_path / "made").replace(path)
+    old = path.read_bytes()
+    for name in (path, path.name):
+        assert statuses(add(name, "id", replace=True)) == ["written"]
+        assert path.read_bytes()[: len(old)] == old
+        assert statuses(drop(name, restore=True)) == ["written"]
+        assert path.read_bytes() == old
+    assert names(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("name", [LONG, "x" * 255, "水" * 85, os.fsdecode(b"\xff" * 255)])
+def test_the_temporary_name_is_hidden_short_and_the_target_s_own(name: str) -> None:
+    temporary = temporary_path(Path("/d", name))
+    assert temporary.parent == Path("/d")
+    assert temporary.name.startswith(".")
+    assert not temporary.name.endswith(".parquet")
+    assert len(os.fsencode(temporary.name)) <= 255
+    assert temporary != temporary_path(Path("/d", name[:-1] + "y"))
+
+
+# ---- checksum files ----------------------------------------------------------------------
+
+
+def checksum_file(data: bytes, step: int = 512) -> bytes:
+    """What Hadoop writes beside a file: `crc\\0`, the step, and a CRC-32 for each step, all big-endian."""
+    sums = [zlib.crc32(data[i : i + step]) for i in range(0, len(data), step)]
+    return b"crc\0" + struct.pack(f">i{len(sums)}I", step, *sums)
+
+
+@pytest.fixture
+def side(file: Path) -> Path:
+    path = file.with_name(".x.parquet.crc")
+    path.write_bytes(checksum_file(file.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize("step", [1, 7, 512, 4096, 2**31 - 1])
+def test_the_checksums_fit_the_new_file_in_every_step(file: Path, step: int) -> None:
+    side = file.with_name(".x.parquet.crc")
+    old = file.read_bytes()
+    side.write_bytes(checksum_file(old, step))
+    for verb in (lambda: add(file, "id"), lambda: add(file, "name"), lambda: drop(file)):
+        assert statuses(verb()) == ["written"]
+        assert side.read_bytes() == checksum_file(file.read_bytes(), step)
+    assert statuses(drop(file, restore=True)) == ["written"]
+    assert side.read_bytes() == checksum_file(old, step)
+    assert names(file.parent) == [".x.parquet.crc", "x.parquet"]
+
+
+def test_there_is_no_moment_with_a_checksum_file_that_does_not_fit(file: Path, side: Path, monkeypatch: Any) -> None:
+    moments = []
+
+    def look() -> None:
+        moments.append(not side.exists() or side.read_bytes() == checksum_file(file.read_bytes()))
+
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "write_bytes"), (os, "fsync")):
+        call = getattr(owner, name)
+
+        def watched(*arguments: Any, call: Any = call, **options: Any) -> Any:
+            look()
+            result = call(*arguments, **options)
+            look()
+            return result
+
+        monkeypatch.setattr(owner, name, watched)
+    assert statuses(add(file, "id")) == ["written"]
+    assert len(moments) > 8
+    assert all(moments)
+
+
+def test_a_copy_has_no_checksum_file(file: Path, side: Path, tmp_path: Path) -> None:
+    add(file, "id", output=tmp_path / "y.parquet")
+    assert names(tmp_path) == [".x.parquet.crc", "x.parquet", "y.parquet"]
+    assert side.read_bytes() == checksum_file(file.read_bytes())
+
+
+def test_a_checksum_file_is_found_where_a_link_leads(tmp_path: Path) -> None:
+    file = tmp_path / "real/x.parquet"
+    side = tmp_path / "real/.x.parquet.crc"
+    side.parent.mkdir()
+    side.write_bytes(checksum_file(write(file)))
+    (tmp_path / "link.parquet").symlink_to(file)
+    add(tmp_path / "link.parquet", "id")
+    assert side.read_bytes() == checksum_file(file.read_bytes())
+
+
+WRONG = {
+    "stale": lambda data: checksum_file(data[:-10] + b"0123456789"),
+    "of a shorter file": lambda data: checksum_file(data[:-600]),
+    "of a longer file": lambda data: checksum_file(data + bytes(600)),
+    "other magic": lambda data: b"CRC\0" + checksum_file(data)[4:],
+    "empty": lambda data: b"",
+    "cut": lambda data: checksum_file(data)[:-1],
+    "step 0": lambda data: b"crc\0" + bytes(4) + checksum_file(data)[8:],
+    "header only": lambda data: checksum_file(b""),
+}
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_a_checksum_file_that_does_not_fit_is_refused_and_left(file: Path, side: Path, why: str) -> None:
+    side.write_bytes(WRONG[why](file.read_bytes()))
+    before = snapshot(file.parent)
+    assert "does not match its checksum file .x.parquet.crc" in only_error(add(file, "id"))
+    assert snapshot(file.parent) == before
+
+
+def test_a_checksum_file_that_cannot_be_written_is_left_out(file: Path, side: Path, monkeypatch: Any) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert statuses(add(file, "id")) == ["written"]
+    assert names(file.parent) == ["x.parquet"]
+
+
+# ---- where and how it may not write ------------------------------------------------------
+
+AS_NOBODY = """
+import os, sys
+import fsspec.implementations.local
+import parquet_bloom.verbs.add_files
+parquet_bloom.add([], "id")
+os.setgid(65534)
+os.setuid(65534)
+(row,) = parquet_bloom.add(sys.argv[1], "id").rows
+print(row.status, row.error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_without_permission_nothing_changes(tmp_path_factory: Any, mode: int) -> None:
+    folder = tmp_path_factory.mktemp("theirs")
+    for parent in folder.parents:  # pytest's own folders, a level more where it runs in several processes
+        if stat.S_IMODE(parent.stat().st_mode) == 0o700:
+            parent.chmod(0o755)
+    write(folder / "x.parquet")
+    folder.chmod(mode)
+    before = snapshot(folder)
+    command = [sys.executable, "-c", AS_NOBODY, str(folder / "x.parquet")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(("refused Permission denied", "refused Operation not permitted"))
+    assert snapshot(folder) == before
+
+
+def test_a_file_that_cannot_be_read_is_refused(file: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    def denied(*_: Any, **__: Any) -> int:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr(os, "open", denied)
+    assert only_error(add(file, "id")) == f"Permission denied: {file}"
+
+
+def test_systems_without_fdatasync_or_copy_file_range_copy_all_the_same(file: Path, monkeypatch: Any) -> None:
+    old = file.read_bytes()
+    monkeypatch.delattr(os, "fdatasync", raising=False)
+    monkeypatch.delattr(os, "copy_file_range", raising=False)
+    assert statuses(add(file, "id")) == ["written"]
+    assert file.read_bytes()[: len(old)] == old
+
+
+@pytest.mark.parametrize("error", [18, 22, 95, 38])
+def test_a_file_system_that_cannot_copy_by_itself_is_read_and_written(file: Path, monkeypatch: Any, error: int) -> None:
+    def cannot(*_: Any, **__: Any) -> int:
+        raise OSError(error, "cannot")
+
+    old = file.read_bytes()
+    monkeypatch.setattr(os, "copy_file_range", cannot, raising=False)
+    assert statuses(add(file, "id")) == ["written"]
+    assert file.read_bytes()[: len(old)] == old
+
+
+def test_short_writes_are_continued(file: Path, monkeypatch: Any) -> None:
+    old = file.read_bytes()
+    pwrite = os.pwrite
+    monkeypatch.delattr(os, "copy_file_range", raising=False)
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data[:1000]), at))
+    assert statuses(add(file, "id")) == ["written"]
+    assert file.read_bytes()[: len(old)] == old
+    assert len(inspect(file).rows) == 4
+
+
+def test_a_disk_without_hard_links_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*arguments: object) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    require_links(tmp_path / "x")
+    monkeypatch.setattr(os, "link", no_links)
+    with pytest.raises(UnsupportedError, match="a file system without hard links"):
+        require_links(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,214 @@
+"""Delta and Iceberg tables for the tests, and what no Python library writes for them: deletes, by hand."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from files import table
+
+ODD = ["a b", "a%b", "a=b", "a+b", "ü/ñ", "x:y", None, "a%20b", "n#m", "q?r", "z[1]", "*", "&;,@", "plain"]
+"""Partition values whose directories are spelled oddly, each in its own way."""
+
+
+def odd_rows(each: int = 3) -> pa.Table:
+    """Returns rows of every odd partition `p`."""
+    count = len(ODD) * each
+    return pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "name": [f"name {i}" for i in range(count)],
+            "p": pa.array([ODD[i % len(ODD)] for i in range(count)], pa.string()),
+        }
+    )
+
+
+# ---- Delta -------------------------------------------------------------------------------
+
+
+def delta(root: Path | str, files: int = 3, rows: int = 20, **options: Any) -> Any:
+    """Writes a table of so many files, one commit each, with ids from 0 on; returns it."""
+    from deltalake import DeltaTable, write_deltalake
+
+    for i in range(files):
+        write_deltalake(str(root), table(rows, i * rows), mode="append", **(options if i == 0 else {}))
+    return DeltaTable(str(root))
+
+
+def actions(root: Path, version: int) -> list[dict[str, Any]]:
+    """Returns a commit as it stands in the log."""
+    lines = (root / "_delta_log" / f"{version:020}.json").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def adds(root: Path, version: int = 0) -> list[dict[str, Any]]:
+    return [action["add"] for action in actions(root, version) if "add" in action]
+
+
+def log(root: Path, version: int, *written: dict[str, Any]) -> None:
+    """Writes a commit."""
+    text = "".join(json.dumps(action) + "\n" for action in written)
+    (root / "_delta_log" / f"{version:020}.json").write_text(text, "utf-8")
+
+
+def removal(add: dict[str, Any]) -> dict[str, Any]:
+    values = {"partitionValues": add["partitionValues"], "size": add["size"], "extendedFileMetadata": True}
+    return {"remove": {"path": add["path"], "dataChange": True, "deletionTimestamp": 1, **values}}
+
+
+def give_deletion_vector(root: Path, rows: Sequence[int]) -> None:
+    """Commits, as version 1, that these rows of the only file of a table are deleted."""
+    (add,) = adds(root)
+    (metadata,) = [action["metaData"] for action in actions(root, 0) if "metaData" in action]
+    metadata["configuration"]["delta.enableDeletionVectors"] = "true"
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    vector = {**{k: v for k, v in add.items() if v is not None}, "deletionVector": _inline_vector(rows)}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    log(root, 1, {"protocol": protocol}, {"metaData": metadata}, removal(add), {"add": vector})
+
+
+def _inline_vector(rows: Sequence[int]) -> dict[str, Any]:
+    import pyroaring
+
+    bitmap = pyroaring.BitMap(rows).serialize()
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    text = _z85(data + bytes(-len(data) % 4))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+def _z85(data: bytes) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    text = ""
+    for i in range(0, len(data), 4):
+        number = int.from_bytes(data[i : i + 4], "big")
+        text += "".join(digits[number // 85**power % 85] for power in (4, 3, 2, 1, 0))
+    return text
+
+
+def delta_rows(root: Path | str, version: int | None = None) -> list[int]:
+    """Returns the ids that deltalake reads, deletion vectors applied."""
+    from deltalake import DeltaTable
+
+    reader = pa.RecordBatchReader.from_stream(DeltaTable(str(root), version=version).scan(columns=["id"]))
+    return sorted(reader.read_all()["id"].to_pylist())
+
+
+# ---- Iceberg -----------------------------------------------------------------------------
+
+
+@contextmanager
+def catalog(folder: Path) -> Iterator[Any]:
+    """Yields a catalog over SQLite, with a namespace `n`."""
+    with connected(folder) as found:
+        found.create_namespace("n")
+        yield found
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[Any]:
+    """Yields a connection of its own to the catalog in a folder."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    folder.mkdir(parents=True, exist_ok=True)
+    found = SqlCatalog("tests", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    try:
+        yield found
+    finally:
+        found.engine.dispose()
+
+
+def iceberg(found: Any, name: str = "t", files: int = 3, rows: int = 20, **properties: str) -> Any:
+    """Creates a table of so many files, one snapshot each, with ids from 0 on."""
+    made = found.create_table(f"n.{name}", table().schema, properties=properties)
+    for i in range(files):
+        made.append(table(rows, i * rows))
+    return made
+
+
+def partitioned(found: Any, rows: pa.Table, transform: str = "identity") -> Any:
+    """Creates a table partitioned by `p` and fills it."""
+    made = found.create_table("n.parted", rows.schema)
+    with made.update_spec() as update:
+        update.add_field("p", transform, "p" if transform == "identity" else "p_part")
+    made.append(rows)
+    return made
+
+
+def metadata_of(found: Any) -> Path:
+    """Returns the metadata file that a table has now, which is what names the table without its catalog."""
+    return Path(found.metadata_location.removeprefix("file://"))
+
+
+def iceberg_rows(found: Any, snapshot: int | None = None) -> list[int]:
+    return sorted(found.scan(snapshot_id=snapshot).to_arrow()["id"].to_pylist())
+
+
+def give_deletes(found: Any, positions: Sequence[int]) -> None:
+    """Commits a positional delete file for these rows of the first of a table's data files."""
+    from pyiceberg.manifest import (
+        DataFile,
+        DataFileContent,
+        FileFormat,
+        ManifestContent,
+        ManifestEntry,
+        ManifestEntryStatus,
+        ManifestWriterV2,
+        write_manifest_list,
+    )
+    from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+    class DeleteManifest(ManifestWriterV2):
+        def content(self) -> ManifestContent:
+            return ManifestContent.DELETES
+
+        @property
+        def _meta(self) -> dict[str, str]:
+            return {**super()._meta, "content": "deletes"}
+
+    (victim, *_) = [task.file for task in found.scan().plan_files()]
+    folder = found.location().removeprefix("file://")
+    schema = pa.schema(
+        [
+            pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
+            pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
+        ]
+    )
+    path = Path(folder) / "data" / "deletes.parquet"
+    pq.write_table(pa.table([[victim.file_path] * len(positions), positions], schema=schema), path)
+    metadata, io = found.metadata, found.io
+    number, sequence = metadata.new_snapshot_id(), metadata.next_sequence_number()
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=victim.partition,
+        record_count=len(positions),
+        file_size_in_bytes=path.stat().st_size,
+        lower_bounds={2147483546: victim.file_path.encode()},
+        upper_bounds={2147483546: victim.file_path.encode()},
+    )
+    output = io.new_output(f"{found.location()}/metadata/deletes.avro")
+    with DeleteManifest(found.spec(), found.schema(), output, number, "deflate") as writer:
+        writer.add(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file))
+    parent = found.current_snapshot()
+    location = f"{found.location()}/metadata/snap-{number}.avro"
+    with write_manifest_list(2, io.new_output(location), number, parent.snapshot_id, sequence, "deflate") as lists:
+        lists.add_manifests([*parent.manifests(io), writer.to_manifest_file()])
+    snapshot = Snapshot(
+        snapshot_id=number,
+        parent_snapshot_id=parent.snapshot_id,
+        sequence_number=sequence,
+        manifest_list=location,
+        summary=Summary(operation=Operation.DELETE),
+        schema_id=found.schema().schema_id,
+    )
+    ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)
+    found.catalog.commit_table(found, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
+    found.refresh()

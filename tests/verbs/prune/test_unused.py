@@ -1,0 +1,36 @@
+"""A condition of which nothing can be used says so; one that may rule something out does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parquet_bloom.predicates.parsing import why_unused
+from parquet_bloom.predicates.tree import col
+from parquet_bloom.verbs.prune import prune
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["name LIKE 'a%'", '"id" = 5', "id = 5 OR name LIKE 'a%'", "id = other", "upper(name) = 'A' AND id + 1 = 5"],
+)
+def test_it_says_so_and_nothing_is_ruled_out(tmp_path: Path, where: str) -> None:
+    pq.write_table(pa.table({"id": [1], "other": [2], "name": ["b"]}), tmp_path / "f.parquet")
+    pruned = prune(tmp_path, where)
+    assert pruned.might_match
+    assert pruned.unused is not None
+    assert pruned.unused.startswith("nothing in the condition can be used to prune: ")
+    assert ("double quotes make a text" in pruned.unused) is ('"' in where)
+
+
+@pytest.mark.parametrize("where", ["name LIKE 'a%' AND id = 5", "id = 5", "id IS NULL", "true", "false", "NOT id = 5"])
+def test_it_says_nothing_of_one_that_may(where: str) -> None:
+    assert why_unused(where) is None
+
+
+def test_conditions_in_other_forms() -> None:
+    assert why_unused(col("id") == 5) is None
+    assert why_unused([("id", "=", 5)]) is None
