@@ -276,7 +276,7 @@ class Binder:
 
     def _reading(self, leaf: LeafColumn, literal: Any) -> Reading:
         encodings = encode_literal(leaf, literal, timezone=self._timezone)
-        interval = literal_interval(leaf, literal, timezone=self._timezone)
+        interval = literal_interval(leaf, literal, encodings)
         return Reading(encodings.hashes(), interval, encodings.reason, None if encodings.reason else literal)
 
 

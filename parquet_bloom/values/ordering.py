@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
-from parquet_bloom.values.encoding import encode_literal, literal_text, untrusted
+from parquet_bloom.values.encoding import Encodings, literal_text, untrusted
 from parquet_bloom.values.literals import DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
 
 Key = Any
@@ -41,14 +41,13 @@ def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
     return key
 
 
-def literal_interval(leaf: LeafColumn, value: object, *, timezone: str | None = None) -> Interval | str:
+def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> Interval | str:
     """Return the least and the greatest key that any engine may read the literal as, or why there is none.
 
-    A stored key below the first is less than the literal for every engine, one above the second is greater. Raises
-    `LiteralError` as `encode_literal` does.
+    A stored key below the first is less than the literal for every engine, one above the second is greater.
+    `encodings` are what `encode_literal` returned for the literal.
     """
     kind = _kind(leaf)
-    encodings = encode_literal(leaf, value, timezone=timezone)
     if kind == "boolean" and isinstance(value, bool):
         return int(value), int(value)
     if kind is None or (encodings.reason is not None and not encodings.plain):

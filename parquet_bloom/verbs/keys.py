@@ -232,7 +232,7 @@ def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
             unprovable.append(index)
             found.why_unprovable = encodings.reason
             continue
-        interval = literal_interval(leaf, literal, timezone=timezone) if encodings.plain else ""
+        interval = literal_interval(leaf, literal, encodings) if encodings.plain else ""
         for hash_ in encodings.hashes():
             if isinstance(interval, str) or interval[0] != interval[1]:
                 wide.append(hash_.to_bytes(8, sys.byteorder))

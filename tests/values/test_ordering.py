@@ -120,7 +120,8 @@ def test_types_without_an_order(column: LeafColumn) -> None:
     ],
 )
 def test_intervals(column: LeafColumn, value: Any, interval: tuple[Any, Any]) -> None:
-    assert literal_interval(column, value, timezone="Europe/Berlin") == interval
+    encodings = encode_literal(column, value, timezone="Europe/Berlin")
+    assert literal_interval(column, value, encodings) == interval
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_intervals(column: LeafColumn, value: Any, interval: tuple[Any, Any]) ->
     ],
 )
 def test_literals_without_an_interval(column: LeafColumn, value: Any) -> None:
-    reason = literal_interval(column, value)
+    reason = literal_interval(column, value, encode_literal(column, value))
     assert isinstance(reason, str)
     assert reason
 
@@ -161,8 +162,8 @@ COLUMNS = st.sampled_from(
 
 @given(COLUMNS, NUMBERS)
 def test_every_encoding_lies_in_the_interval(column: LeafColumn, value: Any) -> None:
-    interval, key = literal_interval(column, value), key_function(column)
     encodings = encode_literal(column, value)
+    interval, key = literal_interval(column, value, encodings), key_function(column)
     assert key is not None
     if isinstance(interval, str):
         assert encodings.reason is not None or not encodings.plain
