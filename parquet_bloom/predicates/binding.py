@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -49,6 +49,8 @@ from parquet_bloom.values.encoding import encode_literal
 from parquet_bloom.values.ordering import literal_interval
 from parquet_bloom.values.statistics import BoundsReader
 
+_Result = TypeVar("_Result")
+
 # ---- binding -----------------------------------------------------------------------------
 
 
@@ -57,7 +59,7 @@ class View(Protocol):
 
     @property
     def knows_types(self) -> bool:
-        """Whether each column is read as one type, which is known: then no files dispute it."""
+        """Whether each column is read as one type, which is known: then the types in the files do not matter."""
 
     def partitions(self, source: Source) -> Partitions | None:
         """Return which of a file's folders are columns, None if that is not known."""
@@ -78,8 +80,8 @@ class Findings:
     errors: dict[int, ParquetBloomError] = field(default_factory=dict)
 
     @property
-    def disputed(self) -> frozenset[int]:
-        """The tests of columns about whose type files disagree, so that what was judged about them must not count.
+    def conflicting(self) -> frozenset[int]:
+        """The tests of columns that files hold as different types, which can prune nothing.
 
         An engine compares such a column in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even
         read one file in another's type, and round.
@@ -98,7 +100,7 @@ class Findings:
         self.errors = other.errors | self.errors
 
     def merge_recorded(self, other: Findings, columns: Sequence[str], *, case_sensitive: bool) -> None:
-        """Take in what a table's own `columns` made of the condition, of which not all are judged by their types."""
+        """Take in what a table's own `columns` made of the condition, some of which have a type that is not known."""
         self.bound |= other.bound
         names = set(columns) if case_sensitive else {name.casefold() for name in columns}
         for number, error in other.errors.items():
@@ -116,6 +118,24 @@ class Findings:
                 raise error
 
 
+def without_conflicts(
+    evaluate: Callable[[frozenset[int]], tuple[_Result, Findings]],
+    *,
+    discard: Callable[[_Result], object] | None = None,
+) -> tuple[_Result, Findings]:
+    """Return what `evaluate` returns if the tests of columns with conflicting types prune nothing.
+
+    `evaluate` takes the numbers of these tests. They are known only once all footers were read; so if there are any it
+    is called a second time, and its first result goes to `discard`.
+    """
+    result, findings = evaluate(frozenset())
+    if conflicting := findings.conflicting:
+        if discard is not None:
+            discard(result)
+        result, _ = evaluate(conflicting)
+    return result, findings
+
+
 class Binder:
     """Binds a condition to one file after the other, and remembers in `findings` what files made of it."""
 
@@ -125,11 +145,11 @@ class Binder:
         timezone: str | None,
         *,
         case_sensitive: bool,
-        disputed: frozenset[int],
+        conflicting: frozenset[int],
         view: View | None = None,
     ) -> None:
         self._predicate, self._timezone, self._case_sensitive = predicate, timezone, case_sensitive
-        self._disputed, self._view = disputed, view
+        self._conflicting, self._view = conflicting, view
         self.findings = Findings()
         self._unproved: dict[str, str] = {}
         self._of_file: dict[Any, tuple[Any, Bound]] = {}
@@ -183,7 +203,7 @@ class Binder:
             return self._bind_partition(number, node, constants, is_sure=False)
         if len(found) != 1:
             return Fixed(self._unbound(number, node.column, columns, found, constants))
-        if number in self._disputed:
+        if number in self._conflicting:
             return self._of_different_types(node)
         if self._view and (reason := self._view.why_other(found[0])):
             self.findings.bound.add(number)
@@ -194,14 +214,14 @@ class Binder:
 
     def _bind_partition(self, number: int, node: _Test, constants: Sequence[str], *, is_sure: bool) -> Bound:
         self._accept(number, node, "partition")
-        if number in self._disputed:
+        if number in self._conflicting:
             return self._of_different_types(node)
         if not is_sure and might_hold_null(node):
             return Fixed(Verdict(MIGHT, f"partition {format_path(node.column)} is NULL to some engines"))
         return Fixed(_judge_partition(node, constants))
 
     def _of_different_types(self, node: _Test) -> Bound:
-        return Fixed(Verdict(MIGHT, why_disputed(format_path(node.column))))
+        return Fixed(Verdict(MIGHT, why_conflicting(format_path(node.column))))
 
     def _bind_leaf(self, number: int, node: _Test, leaf: LeafColumn) -> Bound:
         if (number, leaf) not in self._of_leaf:
@@ -280,7 +300,7 @@ class Binder:
         return Reading(encodings.hashes(), interval, encodings.reason, None if encodings.reason else literal)
 
 
-def why_disputed(name: str) -> str:
+def why_conflicting(name: str) -> str:
     """Return why nothing is proved of a column that files hold as different types."""
     return f"files hold {name} as different types"
 

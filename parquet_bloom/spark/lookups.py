@@ -253,7 +253,7 @@ def _find(
     except (ColumnNotFoundError, LiteralError):
         hits.unpersist()
         raise
-    hit = Search(task.path, keys, task.timezone, findings=findings).disputed
+    hit = Search(task.path, keys, task.timezone, findings=findings).conflict
     return _Found(hits, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [])
 
 
@@ -271,7 +271,7 @@ def places_of(
         if not is_connect(spark):
             shipped.destroy()  # type: ignore[attr-defined]
     seen, findings = _seen([row for row in rows if row[0] is not None], len(keys))
-    if findings.disputed:
+    if findings.conflicting:
         return {(name_of(source), None) for source in sources}, b"\1" * len(keys)
     return {(row[1], row[2]) for row in rows if row[0] is None}, seen
 

@@ -55,10 +55,14 @@ def read(
     predicate = understood(spark, where, lake.one_file, strict=False)
     index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
     predicate_here = trusted(spark, predicate, lake.schema, lake.options, lake.doubtful())
-    judge = Judge(predicate_here, settings.timezone, settings.case_sensitive, index=index, view=lake.view(settings))
-    files, findings = judge.judge(lake.sources, progress)
-    if findings.disputed:
-        files, _ = judge.judge(lake.sources, None, findings.disputed)
+    judge = Judge(
+        predicate_here,
+        timezone=settings.timezone,
+        case_sensitive=settings.case_sensitive,
+        index=index,
+        view=lake.view(settings),
+    )
+    files, _ = judge.judge_all(lake.sources, progress)
     pruning = Pruning(str(predicate), tuple(files), tuple(lake.sources))
     kept = [source for source, file in zip(lake.sources, files, strict=True) if file.is_kept]
     LOG.info("reading %d of %d files", len(kept), len(files))

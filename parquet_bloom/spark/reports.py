@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError
 from parquet_bloom.format.footer import read_footer
-from parquet_bloom.predicates.binding import Findings
+from parquet_bloom.predicates.binding import Findings, without_conflicts
 from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import LOG, understood, without_nulls
@@ -157,11 +157,10 @@ def prune(
         predicate = without_nulls(predicate)  # its other reader makes NULL of what a narrower type cannot hold
     view = SparkView.of_session(spark, settings.case_sensitive)
     work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view)
-    found, findings = _judged(spark, sources, snapshot, work, progress)
-    if findings.disputed:
-        found.unpersist()
-        work = replace(work, disputed=findings.disputed)
-        found, _ = _judged(spark, sources, snapshot, work, progress)
+    found, findings = without_conflicts(
+        lambda conflicting: _judged(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
+        discard=lambda frame: frame.unpersist(),
+    )
     if not found.where("kept_whole is null").isEmpty():
         findings.raise_unless_bound()
     return _without_notes(found)
@@ -211,14 +210,16 @@ class _Prune:
     case_sensitive: bool
     storage_options: StorageOptions
     view: SparkView
-    disputed: frozenset[int] = frozenset()
+    conflicting: frozenset[int] = frozenset()
 
     def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
         there, gone = present(paths, self.storage_options)
         sources = find(there, storage_options=self.storage_options)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
-        judge = Judge(self.predicate, self.timezone, self.case_sensitive, table=table, view=self.view)
-        files, findings = judge.judge(sources, disputed=self.disputed)
+        judge = Judge(
+            self.predicate, timezone=self.timezone, case_sensitive=self.case_sensitive, table=table, view=self.view
+        )
+        files, findings = judge.judge(sources, conflicting=self.conflicting)
         yield from _with_note([*files, *(FileVerdict(path, 0, kept_whole=GONE) for path in gone)], findings)
 
 

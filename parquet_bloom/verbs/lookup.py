@@ -23,7 +23,7 @@ from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
 from parquet_bloom.format.footer import Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
-from parquet_bloom.predicates.binding import Findings, View, why_disputed
+from parquet_bloom.predicates.binding import Findings, View, why_conflicting
 from parquet_bloom.storage.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
@@ -106,9 +106,9 @@ class Search:
         return self.sets[kind], self.readers[leaf]
 
     @property
-    def disputed(self) -> Hit | None:
+    def conflict(self) -> Hit | None:
         """The hit of each file, if the files that were looked at hold the column as different types."""
-        return Hit(None, None, why_disputed(format_path(self.path))) if self.findings.disputed else None
+        return Hit(None, None, why_conflicting(format_path(self.path))) if self.findings.conflicting else None
 
     def leaves(self, footer: Footer) -> tuple[LeafColumn, ...]:
         """Return a file's leaf columns under the names of the one who reads it, but a table's under its own."""
@@ -467,7 +467,7 @@ def _hits(
         if understood:
             yield from ((of_file, hit) for of_file, hits in held for hit in hits)
             held.clear()
-    if (hit := search.disputed) is not None:  # known only now that every footer was seen
+    if (hit := search.conflict) is not None:  # known only now that every footer was seen
         yield from ((source, hit) for source in seen)
     if refused and not understood:
         raise refused

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -18,7 +18,7 @@ from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
 from parquet_bloom.format.footer import Footer, Plan, pages_extent, with_tail
 from parquet_bloom.format.probing import ask
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.predicates.binding import Binder, Findings, View
+from parquet_bloom.predicates.binding import Binder, Findings, View, without_conflicts
 from parquet_bloom.predicates.evaluation import (
     ASK,
     CANNOT,
@@ -93,10 +93,18 @@ def prune(
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     root = directory_of(paths, snapshot, catalog)
     index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
-    judge = Judge(predicate, timezone, case_sensitive, cache, limits, strict, log, index, table)
-    files, findings = judge.judge(sources, progress)
-    if findings.disputed:  # known only now that every footer was seen
-        files, _ = judge.judge(sources, None, findings.disputed)
+    judge = Judge(
+        predicate,
+        timezone=timezone,
+        case_sensitive=case_sensitive,
+        cache=cache,
+        limits=limits,
+        strict=strict,
+        log=log,
+        index=index,
+        table=table,
+    )
+    files, findings = judge.judge_all(sources, progress)
     if any(file.kept_whole is None for file in files):
         findings.raise_unless_bound()
     rest = set(judge.strays.rest(sources))
@@ -113,6 +121,7 @@ class Judge:
     """
 
     predicate: Predicate
+    _: KW_ONLY
     timezone: str | None = None
     case_sensitive: bool = True
     cache: Cache = SHARED
@@ -124,16 +133,22 @@ class Judge:
     strays: Strays = field(default_factory=Strays)
     view: View | None = None
 
+    def judge_all(self, sources: list[Source], progress: Progress | None = None) -> tuple[list[FileVerdict], Findings]:
+        """Return the verdict on each file, and what they made of the condition; `sources` are all files of the set."""
+        return without_conflicts(
+            lambda conflicting: self.judge(sources, None if conflicting else progress, conflicting)
+        )
+
     def judge(
-        self, sources: list[Source], progress: Progress | None = None, disputed: frozenset[int] = frozenset()
+        self, sources: list[Source], progress: Progress | None = None, conflicting: frozenset[int] = frozenset()
     ) -> tuple[list[FileVerdict], Findings]:
         """Return the verdict on each file, and what they made of the condition.
 
-        The verdicts hold only if no test is `disputed` among all the files, these and others, but those that were
-        named.
+        The verdicts hold only if the files of the set, these and others, have no conflicting types but in the columns
+        of the tests that are named.
         """
-        binder = self._binder(disputed)
-        known = self._by_table(sources, binder.findings, disputed)
+        binder = self._binder(conflicting)
+        known = self._by_table(sources, binder.findings, conflicting)
         self._by_index(sources, binder, known)
         others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
         judged = []
@@ -153,12 +168,12 @@ class Judge:
         rest = iter(judged)
         return [verdict or next(rest) for verdict in known], binder.findings
 
-    def _binder(self, disputed: frozenset[int]) -> Binder:
+    def _binder(self, conflicting: frozenset[int]) -> Binder:
         predicate, case_sensitive = normalized(self.predicate), self.case_sensitive
-        return Binder(predicate, self.timezone, case_sensitive=case_sensitive, disputed=disputed, view=self.view)
+        return Binder(predicate, self.timezone, case_sensitive=case_sensitive, conflicting=conflicting, view=self.view)
 
     def _by_table(
-        self, sources: list[Source], findings: Findings, disputed: frozenset[int]
+        self, sources: list[Source], findings: Findings, conflicting: frozenset[int]
     ) -> list[FileVerdict | None]:
         """Return the verdicts on the files of which their table says enough, whole; nothing is asked of them."""
         if self.table is None:
@@ -171,7 +186,7 @@ class Judge:
         if (recorded := self.table.snapshot.recorded) is None:
             return known
         # A binder of its own: it judges columns by the table's types, and files must agree among themselves only.
-        binder = self._binder(disputed)
+        binder = self._binder(conflicting)
         names = Counter(recorded.names if self.case_sensitive else map(str.casefold, recorded.names))
         leaves = [
             leaf
