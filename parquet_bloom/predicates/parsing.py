@@ -12,6 +12,7 @@ from typing import Any
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.format.schema import ColumnPath
+from parquet_bloom.predicates.expressions import from_expression, is_expression
 from parquet_bloom.predicates.tree import (
     MIRRORED,
     And,
@@ -35,14 +36,19 @@ from parquet_bloom.predicates.tree import (
 
 
 def to_predicate(where: Any) -> Predicate:
-    """Return the predicate of SQL text, a pyarrow-style filter list, or a predicate itself."""
+    """Return the predicate of SQL text, a pyarrow-style filter list, a pyarrow `Expression`, or a predicate itself."""
     if isinstance(where, Predicate):
         return require_shallow(where)
     if isinstance(where, str):
         return parse_sql(where)
     if isinstance(where, list | tuple):
         return from_filters(where)
-    raise PredicateError(f"a condition is SQL text, a list of filters, or built with col(), not {type(where).__name__}")
+    if is_expression(where):
+        return require_shallow(from_expression(where))
+    raise PredicateError(
+        "a condition is SQL text, a list of filters, a pyarrow Expression, or built with col(), not "
+        f"{type(where).__name__}"
+    )
 
 
 # ---- SQL ---------------------------------------------------------------------------------
