@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from parquet_bloom.errors import (
     CorruptFileError,
@@ -65,12 +65,26 @@ STATISTICS, FILTER, PARTITION, TYPE = "statistics", "filter", "partition", "type
 # ---- a condition, bound to one schema ----------------------------------------------------
 
 
-class JudgedFile:
-    """What the tests of a bound condition are given: a file's row groups, and the answers of filters so far.
+class KnownFile(Protocol):
+    """What the tests of a bound condition are given: what is known of a file, and the answers of filters so far.
 
     Both `open` and `answers` are by test and row group; `open` has the filter, and the hashes of the literals that
     nothing else can rule out. `absent` has the verdict on tests whose literals another format's filter lacks.
     """
+
+    open: dict[tuple[int, int], Question]
+    answers: dict[tuple[int, int], Answer]
+
+    @property
+    def absent(self) -> Mapping[int, Verdict]:
+        """The verdicts on tests, by number."""
+
+    def facts(self, reader: BoundsReader) -> Sequence[Facts]:
+        """Return what is known of a leaf's column chunks, by row group."""
+
+
+class JudgedFile:
+    """A file whose footer was read; see `KnownFile`."""
 
     __slots__ = ("absent", "answers", "footer", "open")
 
@@ -89,15 +103,15 @@ class JudgedFile:
 class Bound:
     """A condition whose columns and literals have become those of one file."""
 
-    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def judge(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on a row group, as far as it is known."""
         raise AssertionError
 
-    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on all row groups of a file."""
         return [self.judge(file, row_group) for row_group in range(count)]
 
-    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide, of row groups on which the verdict is ASK."""
         yield from ()
 
@@ -108,7 +122,7 @@ class Fixed(Bound):
 
     verdict: Verdict
 
-    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def judge(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         return self.verdict
 
@@ -120,16 +134,16 @@ class Combined(Bound):
     parts: tuple[Bound, ...]
     choose: Callable[..., Verdict]
 
-    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def judge(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         return self.choose((part.judge(file, row_group) for part in self.parts), key=_BY_RANK)
 
-    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on the first `count` row groups."""
         of_parts = zip(*(part.judge_all(file, count) for part in self.parts), strict=True)
         return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
 
-    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide."""
         for row_group in row_groups:
             for part in self.parts:
@@ -199,7 +213,7 @@ class NullTest(Bound):
     is_negated: bool
     reader: BoundsReader
 
-    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def judge(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         leaf, name = self.leaf, self.leaf.name
         facts = file.facts(self.reader)[row_group]
@@ -233,11 +247,11 @@ class ColumnTest(Bound):
     if_found: Verdict  # by the filter
     if_absent: Verdict
 
-    def asking(self, file: JudgedFile | IndexedFiles, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide."""
         return ((self, row_group) for row_group in row_groups)
 
-    def judge(self, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def judge(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         if answer := file.answers.get((self.number, row_group)):
             return self._judge_answer(answer)
@@ -257,7 +271,7 @@ class ColumnTest(Bound):
             return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
-    def judge_all(self, file: JudgedFile | IndexedFiles, count: int) -> list[Verdict]:
+    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on the first `count` row groups."""
         needle = self.literals.needle if self.op == "=" and not file.answers else None
         if needle is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
@@ -274,7 +288,7 @@ class ColumnTest(Bound):
                 verdicts.append(self.judge(file, row_group))
         return verdicts
 
-    def _judge_equality(self, facts: Facts, file: JudgedFile | IndexedFiles, row_group: int) -> Verdict:
+    def _judge_equality(self, facts: Facts, file: KnownFile, row_group: int) -> Verdict:
         if not self.literals.may_equal:
             return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
         hashes = self.literals.within(facts.known)
@@ -395,17 +409,15 @@ _INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index 
 _NOT_INDEXED = (Facts("the index does not have the column", _UNKNOWN),)
 
 
-class RecordedFile(IndexedFiles):
+class RecordedFile:
     """One file as if it were one row group, of which only what its table's metadata records is known."""
 
-    def __init__(self, known: Mapping[int, Bounds | None], bound: Bound) -> None:
-        self._known = known
-        self.open, self.answers = {}, {}
-        self._bound = bound
+    absent: Mapping[int, Verdict] = MappingProxyType({})
 
-    def judge(self) -> Verdict:
-        """Return the verdict on the file."""
-        return self._bound.judge(self, 0)
+    def __init__(self, known: Mapping[int, Bounds | None]) -> None:
+        self._known = known
+        self.open: dict[tuple[int, int], Question] = {}
+        self.answers: dict[tuple[int, int], Answer] = {}
 
     def facts(self, reader: BoundsReader) -> tuple[Facts]:
         """Return what is known of a leaf: its bounds."""

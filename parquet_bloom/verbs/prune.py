@@ -206,7 +206,7 @@ class Judge:
                 likes[like] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in provable(bound)]
             bound, columns = likes[like]
             at = self.table.number(source)
-            verdict = RecordedFile({index: column[at] for index, column in columns}, bound).judge()
+            verdict = bound.judge(RecordedFile({index: column[at] for index, column in columns}), 0)
             if verdict.rank is CANNOT:
                 reason = f"{verdict.reason} ({recorded.where})"
                 known[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
