@@ -129,8 +129,8 @@ def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot
     leaves: dict[str, LeafColumn | None] = {}
     stored: dict[str, list[SplitBlockBloomFilter] | None] = {}
     for column in columns:
-        path = parse_path(column.column)
-        path = path if snapshot is None else snapshot.locate(footer, path)
+        named = parse_path(column.column)
+        path = named if snapshot is None else snapshot.locate(footer, named)
         leaf = leaves[column.column] = next((leaf for leaf in footer.leaves if leaf.path == path), None)
         if leaf is not None and usable(footer, leaf) is None:
             filters = yield from read_filters(footer, (leaf,))

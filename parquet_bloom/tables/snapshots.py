@@ -163,7 +163,11 @@ class Snapshot:
         mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
         key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
         if key not in columns.memo:
-            names = {self.locate(columns, parse_path(name)): name for name in {**self.physical_names, **self.field_ids}}
+            names = {
+                path: name
+                for name in {**self.physical_names, **self.field_ids}
+                if (path := self.locate(columns, parse_path(name))) is not None
+            }
             renamed = tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in columns.leaves)
             columns.memo[key] = interned(renamed)
         found: tuple[LeafColumn, ...] = columns.memo[key]
@@ -181,10 +185,13 @@ class Snapshot:
         found: tuple[LeafColumn, ...] = columns.memo[key]
         return found
 
-    def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the path, in the file that has these, of a column that the table calls `path`."""
+    def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the path, in the file that has these, of what the table calls `path`; None if it has no such column.
+
+        A path that the table does not know is returned as it is.
+        """
         if path[0] in self.hidden:
-            return ("", *path)
+            return None
         for end in range(len(path), 0, -1):
             if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
                 return (*parse_path(physical), *path[end:])
@@ -192,13 +199,12 @@ class Snapshot:
             ids = columns.field_ids
             if field_id in ids:
                 return columns.leaves[ids.index(field_id)].path
-            absent = (*path[:-1], f"{path[-1]} (field id {field_id})")  # a column of that name would be another one
-            if any(found is not None for found in ids):
-                return absent
+            if any(each is not None for each in ids):
+                return None  # a column of that name would be another one
             if self.mapped_names is not None and len(path) == 1:
-                names = [name for name, mapped in self.mapped_names.items() if mapped == field_id]
-                found = [leaf.path for leaf in columns.leaves if leaf.path in {(name,) for name in names}]
-                return found[0] if len(found) == 1 else absent
+                names = {(name,) for name, mapped in self.mapped_names.items() if mapped == field_id}
+                paths = [leaf.path for leaf in columns.leaves if leaf.path in names]
+                return paths[0] if len(paths) == 1 else None
         return path
 
     def find(self, columns: Columns, path: tuple[str, ...], *, where: str = "the file") -> LeafColumn:
