@@ -35,7 +35,7 @@ from parquet_bloom.format.sbbf import BLOCK_BYTES, block_index, blocks_contain
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, Repetition
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.storage.cache import Cache
-from parquet_bloom.storage.drive import Limits, RequestLog, drive, run
+from parquet_bloom.storage.drive import Limits, RequestLog, drive, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_open_file, listed
 
@@ -493,16 +493,6 @@ def version_numbers(names: Iterable[str]) -> list[int]:
 def version_name(number: int) -> str:
     """Return the name of a version's file."""
     return f"{number:08}.json"
-
-
-def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
-    """Return a file's bytes."""
-
-    def plan() -> Plan[bytes]:
-        (data,) = yield [ByteRange(0, source.size)]
-        return data
-
-    return run(source, plan(), log=log)
 
 
 def checked_entries(folder: Folder, segment: Segment, *, log: RequestLog | None = None) -> bytes:

@@ -23,11 +23,11 @@ from parquet_bloom.filters.index import (
     checked_entries,
     entries_of,
     newest,
-    read_whole,
     version_name,
     version_numbers,
 )
 from parquet_bloom.filters.index_build import SEGMENT_BYTES, Built, in_segments
+from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 
 GRACE_SECONDS = 3600.0

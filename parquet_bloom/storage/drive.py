@@ -127,41 +127,43 @@ def drive(
     other stores the caller asks `changes` at the end.
     """
     waiting = iter(jobs)
-    window: deque[_Job[_Result]] = deque()  # in order; those done wait for the ones before them
-    active: list[_Job[_Result]] = []
+    queue: deque[_Job[_Result]] = deque()  # in order; those done wait for the ones before them
     try:
         while True:
-            room = min(limits.files - len(active), _HELD * limits.files - len(window))
-            is_done = not window
-            for source, plan in islice(waiting, max(0, room)):
-                is_done = False
-                if source.is_local and not window:
-                    yield source, _run_local(source, plan, limits, log)
-                    continue
-                job = _Job(source, plan)
-                window.append(job)
-                if source.is_local:
-                    job.outcome, job.done = _run_local(source, plan, limits, log), True
-                else:
-                    active.append(job)
-                    job.advance(None, limits)
-                    if job.done:
-                        active.pop()
-                yield from _finished(window)
-            if is_done:
+            num_started = 0
+            for source, plan in islice(waiting, _room(queue, limits)):
+                num_started += 1
+                queue.append(_started(source, plan, limits, log))
+                yield from _finished(queue)
+            if not queue and not num_started:
                 return
-            for job, parts in _read(active, limits, log):
+            for job, parts in _read([job for job in queue if not job.done], limits, log):
                 job.advance(parts, limits)
-            active = [job for job in active if not job.done]
-            yield from _finished(window)
+            yield from _finished(queue)
     finally:
-        for job in active:
+        for job in queue:
             job.close()
 
 
-def _finished(window: deque[_Job[_Result]]) -> Iterator[tuple[Source, _Result | Exception]]:
-    while window and window[0].done:
-        job = window.popleft()
+def _room(queue: deque[_Job[Any]], limits: Limits) -> int:
+    """Return how many more files may be open."""
+    num_open = sum(not job.done for job in queue)
+    return max(0, min(limits.files - num_open, _HELD * limits.files - len(queue)))
+
+
+def _started(source: Source, plan: Plan[_Result], limits: Limits, log: RequestLog | None) -> _Job[_Result]:
+    """Return a job that waits for bytes of a remote file, or is done."""
+    job = _Job(source, plan)
+    if source.is_local:
+        job.outcome, job.done = _run_local(source, plan, limits, log), True
+    else:
+        job.advance(None, limits)
+    return job
+
+
+def _finished(queue: deque[_Job[_Result]]) -> Iterator[tuple[Source, _Result | Exception]]:
+    while queue and queue[0].done:
+        job = queue.popleft()
         yield job.source, job.outcome  # type: ignore[misc]
 
 
@@ -171,6 +173,24 @@ def run(source: Source, plan: Plan[_Result], *, log: RequestLog | None = None) -
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
+    """Return a file's bytes."""
+    return run(source, _read_range(ByteRange(0, source.size)), log=log)
+
+
+def read_each(sources: Iterable[Source]) -> Iterator[bytes]:
+    """Yield what is in files, whole and in their order; raises what reading one of them raised."""
+    for _, outcome in drive((source, _read_range(ByteRange(0, source.size))) for source in sources):
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield outcome
+
+
+def _read_range(wanted: ByteRange) -> Plan[bytes]:
+    (data,) = yield [wanted]
+    return data
 
 
 def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: RequestLog | None) -> _Result | Exception:
@@ -402,11 +422,6 @@ class _Window(io.RawIOBase):
                 raise OSError(errno.EIO, f"{self._source.name} ends before byte {start}")
         at = start - self._piece_start
         return self._piece[at : at + most]
-
-
-def _read_range(wanted: ByteRange) -> Plan[bytes]:
-    (data,) = yield [wanted]
-    return data
 
 
 def _named(error: Exception, name: str) -> Exception:

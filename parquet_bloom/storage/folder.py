@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from parquet_bloom.errors import (
-    UnsupportedError,
-)
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.storage import local_files, s3
 from parquet_bloom.storage.listing import (
     DATES,
@@ -25,8 +23,6 @@ from parquet_bloom.storage.listing import (
     stat_source,
 )
 from parquet_bloom.storage.store_errors import ask
-
-# ---- a folder of small files -------------------------------------------------------------
 
 
 class Folder:

@@ -1,8 +1,4 @@
-"""The only module that talks to fsspec: finds files, drives reading plans, and writes new files.
-
-Local files are read by position through one descriptor, one file after the other. Everything else is read in rounds,
-through `cat_ranges` or on S3 by conditional GETs, so that a store that can work on many requests at once is given many.
-"""
+"""Finds files: paths, globs, directories and URLs become `Source`s, on local disks and in the stores of fsspec."""
 
 from __future__ import annotations
 
@@ -110,29 +106,35 @@ def find(
     `all_rows` `UnsupportedError` for a directory with log files of a Hudi table, whose rows are in no Parquet file, and
     for one with data files of a Paimon table, of which some are no more, or are merged by readers.
     """
-    found: dict[tuple[int, str], Source] = {}
+    unique: dict[tuple[int, str], Source] = {}
     resolved = [(*_located(path, i, filesystem, storage_options), path) for i, path in enumerate(listed(paths), 1)]
     known = _infos([(fs, inner) for fs, inner, _ in resolved])
     for fs, inner, path in resolved:
-        info = known.get((id(fs), inner))
-        if is_open_file(path):
-            sources = [remote_source(fs, fs.info(inner), "", fs.name)]
-            sources[0] = replace(sources[0], name=fs.name)
-        elif info is not None and info["type"] == "file" and info.get("size") is not None:
-            sources = [remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
-        else:
-            sources = _expand(fs, inner, at_home(os.fspath(path)), all_rows)
-        if not sources:
-            raise FileNotFoundError(f"{os.fspath(path)}: {_why_nothing(fs, inner, os.fspath(path))}")
-        for source in sources:
+        for source in _found(fs, inner, path, known.get((id(fs), inner)), all_rows):
             if all_rows and source.path != inner:
                 _refuse_part(source.path)
-            first = found.setdefault(key := (id(fs), source.path), source)
-            if first.is_unfamiliar and not source.is_unfamiliar:
-                first = found[key] = replace(first, is_unfamiliar=False)
-            if first.base != source.base:  # found by two ways, which take different folders for partitions
-                found[key] = replace(first, named=min(first.named, source.named), base=None)
-    return list(found.values())
+            key = id(fs), source.path
+            unique[key] = _found_twice(unique[key], source) if key in unique else source
+    return list(unique.values())
+
+
+def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows: bool) -> list[Source]:
+    """Return the files that one path names, `inner` to its file system, which may have told of it already."""
+    if is_open_file(path):
+        return [replace(remote_source(fs, fs.info(inner), "", fs.name), name=fs.name)]
+    if info is not None and info["type"] == "file" and info.get("size") is not None:
+        return [remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
+    sources = _expand(fs, inner, at_home(os.fspath(path)), all_rows)
+    if not sources:
+        raise FileNotFoundError(f"{os.fspath(path)}: {_why_nothing(fs, inner, os.fspath(path))}")
+    return sources
+
+
+def _found_twice(first: Source, again: Source) -> Source:
+    """Return a file that two paths name, by which different folders may be partitions."""
+    if not again.is_unfamiliar:
+        first = replace(first, is_unfamiliar=False)
+    return first if first.base == again.base else replace(first, named=min(first.named, again.named), base=None)
 
 
 def _why_nothing(fs: Any, path: str, asked: str) -> str:
@@ -493,7 +495,19 @@ def stat_source(
     is_settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLING_SECONDS
     is_unfamiliar = base is not None and not _says_parquet(path)
     version = local_files.version(status)
-    return Source(fs, path, name, status.st_size, version, relative, True, is_settled, named, base, is_unfamiliar)
+    return Source(
+        fs,
+        path,
+        name=name,
+        size=status.st_size,
+        version=version,
+        relative=relative,
+        is_local=True,
+        is_settled=is_settled,
+        named=named,
+        base=base,
+        is_unfamiliar=is_unfamiliar,
+    )
 
 
 def remote_source(
@@ -507,7 +521,19 @@ def remote_source(
     version, is_settled = remote_version(info), _is_settled(fs, info)
     at = len(base) if base is not None and path.startswith(base) else None
     is_unfamiliar = base is not None and not _says_parquet(path)
-    return Source(fs, path, name, info["size"] or 0, version, relative, False, is_settled, named, at, is_unfamiliar)
+    return Source(
+        fs,
+        path,
+        name=name,
+        size=info["size"] or 0,
+        version=version,
+        relative=relative,
+        is_local=False,
+        is_settled=is_settled,
+        named=named,
+        base=at,
+        is_unfamiliar=is_unfamiliar,
+    )
 
 
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "CRC")

@@ -7,17 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from parquet_bloom.errors import (
-    ConcurrentChangeError,
-    FilterExistsError,
-    UnsupportedError,
-)
+from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.storage import local_files, s3
 from parquet_bloom.storage.drive import etag
 from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
 from parquet_bloom.storage.store_errors import ask
-
-# ---- writing -----------------------------------------------------------------------------
 
 
 class Rewrite(Protocol):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parquet_bloom.errors import (
-    NotParquetError,
-)
+from parquet_bloom.errors import NotParquetError
 from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC, Plan
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.storage.drive import changes, drive, is_still_there

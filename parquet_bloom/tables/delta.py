@@ -18,7 +18,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -30,6 +30,7 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
+from parquet_bloom.tables.delta_statistics import EPOCH
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
@@ -470,32 +471,39 @@ def _recorded(
     partitions = {name for file in files for name in file.partition}
     leaves, columns = [], {}
     for number, each in enumerate(fields):
-        kind, name = each["type"], each["name"]
-        found = _TYPES.get(kind) if isinstance(kind, str) else None
-        if isinstance(kind, str) and (match := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind)):
-            precision, scale = map(int, match.groups())
-            decimal = LogicalType("DECIMAL", precision=precision, scale=scale)
-            found = PhysicalType.FIXED_LEN_BYTE_ARRAY, decimal
-        if found is None or name in partitions:
+        name, types = each["name"], _types(each["type"])
+        if types is None or name in partitions:
             continue
         physical = parse_path(names[format_path((name,))])[0] if names else name
         if physical != name and any(other["name"] == physical for other in fields):
             continue  # some writers call statistics by the table's names: whose they are is not known
-        leaves.append(leaf_of(name, number, *found))
+        leaves.append(leaf_of(name, number, *types))
         columns[number] = physical
 
     def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
-        is_exact = leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64) and not _is_timestamp(leaf)
         name = columns[leaf.index]
-        found: list[Bounds | None] = []
-        for file, logged in zip(files, statistics(), strict=True):
-            nulls, low, high = (_member(logged, part, name) for part in ("nullCount", "minValues", "maxValues"))
-            if type(nulls) is not int or not is_evident(nulls, low, high):
-                nulls = None
-            found.append(bounds_of(file.num_rows, nulls, *_pair(leaf, low, high), is_exact=is_exact))
-        return found
+        return [_bounds(leaf, file, logged, name) for file, logged in zip(files, statistics(), strict=True)]
 
     return Recorded("in the table's log", tuple(each["name"] for each in fields), tuple(leaves), read)
+
+
+def _types(declared: Any) -> tuple[PhysicalType, LogicalType | None] | None:
+    """Return how files store a type of the table's schema, or None."""
+    if not isinstance(declared, str):
+        return None
+    if match := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", declared):
+        precision, scale = map(int, match.groups())
+        return PhysicalType.FIXED_LEN_BYTE_ARRAY, LogicalType("DECIMAL", precision=precision, scale=scale)
+    return _TYPES.get(declared)
+
+
+def _bounds(leaf: LeafColumn, file: LiveFile, logged: Any, name: str) -> Bounds | None:
+    """Return what a file's statistics, as they were parsed, tell of the column that they call `name`."""
+    nulls, low, high = (_member(logged, part, name) for part in ("nullCount", "minValues", "maxValues"))
+    if type(nulls) is not int or not is_evident(nulls, low, high):
+        nulls = None
+    is_exact = leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64) and not _is_timestamp(leaf)
+    return bounds_of(file.num_rows, nulls, *_pair(leaf, low, high), is_exact=is_exact)
 
 
 def _member(logged: Any, part: str, name: str) -> Any:
@@ -549,11 +557,10 @@ def _key(leaf: LeafColumn, value: Any) -> Key | None:
     except ValueError:
         return None
     if logical.name == "DATE":
-        return (moment - datetime(1970, 1, 1)).days
+        return (moment - EPOCH.replace(tzinfo=None)).days
     if (moment.tzinfo is not None) != logical.is_adjusted_to_utc:
         return None
-    epoch = datetime(1970, 1, 1, tzinfo=UTC if logical.is_adjusted_to_utc else None)
-    return (moment - epoch) // timedelta(microseconds=1)
+    return (moment - EPOCH.replace(tzinfo=EPOCH.tzinfo if moment.tzinfo else None)) // timedelta(microseconds=1)
 
 
 def _is_timestamp(leaf: LeafColumn) -> bool:

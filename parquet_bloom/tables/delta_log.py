@@ -12,14 +12,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, find
-from parquet_bloom.tables.delta_statistics import is_by_deltalake, is_derived, statistics_texts, without_moments
-from parquet_bloom.tables.snapshots import contents
+from parquet_bloom.tables.delta_statistics import EPOCH, is_by_deltalake, is_derived, statistics_texts, without_moments
 
 KEPT = ("path", "size", "stats", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 """What is kept of an add action, besides its maps."""
@@ -66,8 +66,7 @@ class Log:
     def commit(self, version: int) -> bytes:
         """Return a commit as it stands in the log."""
         (source,) = find(f"{self.root}/_delta_log/{commit_name(version)}", storage_options=self._options)
-        (data,) = contents([source])
-        return data
+        return read_whole(source)
 
     def in_commit_timestamp(self, version: int) -> int:
         """Return the time that a commit has for itself, in milliseconds; raises `CorruptFileError` if it has none."""
@@ -99,7 +98,7 @@ class Log:
         paths = [name if "://" in name else f"{self.root}/_delta_log/{below}{name}" for name in names]
         if not paths:
             return
-        for name, data in zip(names, contents(find(paths, storage_options=self._options)), strict=True):
+        for name, data in zip(names, read_each(find(paths, storage_options=self._options)), strict=True):
             yield from _lines(data) if name.endswith(".json") else _rows(data)
 
     def _read_commits(self, versions: range) -> None:
@@ -112,7 +111,7 @@ class Log:
             raise UnsupportedError(
                 f"{error}: the log of {self.root} goes on from a checkpoint of a kind that is not read here"
             ) from None
-        for version, data in zip(versions, contents(sources), strict=True):
+        for version, data in zip(versions, read_each(sources), strict=True):
             for action in _lines(data):
                 self._take(action)
                 if "remove" in action:
@@ -132,7 +131,7 @@ class Log:
         In-commit timestamps count from the version that enabled them on, and before it the times of the log's files,
         made to rise: so does delta-spark. Raises `UnsupportedError` for a time before the first version that is left.
         """
-        asked = (time - _EPOCH) // timedelta(milliseconds=1)
+        asked = (time - EPOCH) // timedelta(milliseconds=1)
         times = self.folder.times()
         first = _first_whole(self.root, times)
         made = {int(match[1]): at for name, at in times.items() if (match := _COMMIT.fullmatch(name))}
@@ -147,9 +146,6 @@ class Log:
         if not at:
             raise UnsupportedError(f"the log of {self.root} begins after {time.isoformat()}; ask for a later time")
         return versions[at - 1]
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def commit_name(version: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -147,19 +147,19 @@ def _decimal(value: Decimal) -> str:
 
 def _date(days: int) -> str | None:
     try:
-        return f'"{(_EPOCH + timedelta(days=days)).date().isoformat()}"'
+        return f'"{(EPOCH + timedelta(days=days)).date().isoformat()}"'
     except OverflowError:
         return None
 
 
 def _time(micros: int, zone: str) -> str | None:
     try:
-        moment = _EPOCH + timedelta(microseconds=micros)
+        moment = EPOCH.replace(tzinfo=None) + timedelta(microseconds=micros)
     except OverflowError:
         return None
     return f'"{moment.isoformat(timespec="microseconds" if micros % 1000 else "milliseconds")}{zone}"'
 
 
-_EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-__all__ = ["is_by_deltalake", "is_derived", "statistics_texts", "without_moments"]
+__all__ = ["EPOCH", "is_by_deltalake", "is_derived", "statistics_texts", "without_moments"]

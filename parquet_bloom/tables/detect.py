@@ -7,8 +7,6 @@ from typing import Any
 
 from parquet_bloom.storage.listing import is_local, names_in
 
-# ---- tables ------------------------------------------------------------------------------
-
 TABLE_MARKS = {"Delta": ("_delta_log",), "Hudi": (".hoodie",), "Paimon": ("snapshot", "manifest")}
 
 

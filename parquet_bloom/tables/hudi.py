@@ -26,10 +26,11 @@ from datetime import UTC
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, contents, fsspec_options, moment
+from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
 
 LOGS = "log files of its file group may hold newer rows"
 LOG_ONLY = "it is a log file of a file group that has no base file"
@@ -147,21 +148,16 @@ class OpenHudi:
         def is_committed(instant: str) -> bool:
             return instant in completed or instant < first
 
-        live: list[LiveFile] = []
         history, reason = self._history(written, is_committed)
         groups = self._groups(is_cow)
         self._check_external(written)
-        for group in sorted({*groups, *written.base}):
-            if group in written.replaced:
-                continue
-            files = groups.get(group, _Files())
-            counted = [f for f in files.base if f.instant <= last and is_committed(f.instant)]
-            base = _newest(counted, written.base.get(group, {}))
-            self._check_present(group, base, written.base.get(group, {}))
+        live: list[LiveFile] = []
+        for group in sorted({*groups, *written.base} - written.replaced):
+            files, named = groups.get(group, _Files()), written.base.get(group, {})
+            base = _newest([f for f in files.base if f.instant <= last and is_committed(f.instant)], named)
+            self._check_present(group, base, named)
             live += self._live(base, _newer(files.logs, base, completed, last, is_new), history, reason)
-        is_virtual = settings.get("hoodie.populate.meta.fields", "true").strip().lower() == "false"
-        hidden = frozenset(f"_hoodie_{name}" for name in _META_COLUMNS if is_virtual)
-        return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=hidden)
+        return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=_hidden(settings))
 
     def _require_empty(self) -> None:
         """Raise if a table without a completed write has files all the same: what they are is not understood then."""
@@ -173,7 +169,7 @@ class OpenHudi:
     def _settings(self) -> dict[str, str]:
         folder = Folder(f"{self._root.rstrip('/')}/.hoodie", storage_options=self._options)
         try:
-            (data,) = contents([folder.source("hoodie.properties")])
+            data = read_whole(folder.source("hoodie.properties"))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise FileNotFoundError(f"{self._root} is no Hudi table: it has no .hoodie/hoodie.properties") from None
         settings = _properties(data.decode("latin-1"))
@@ -195,7 +191,7 @@ class OpenHudi:
     def _written(self, timeline: Folder, instants: Sequence[_Instant]) -> _Written:
         found = _Written()
         sources = [timeline.source(each.name) for each in instants]
-        for instant, data in zip(instants, contents(sources), strict=True):
+        for instant, data in zip(instants, read_each(sources), strict=True):
             try:
                 _take(found, instant, _commit(data))
             except (ValueError, LookupError, EOFError, TypeError, AttributeError) as error:
@@ -247,7 +243,7 @@ class OpenHudi:
         folder = Folder(f"{self._root.rstrip('/')}/.hoodie/.schema", storage_options=self._options)
         try:
             names = newest_commits(folder.names(), is_committed)
-            texts = contents([folder.source(name) for name in names])
+            texts = read_each([folder.source(name) for name in names])
             return History([*texts, *written.schemas], is_committed), None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             return History((), is_committed), f"the table's schemas (.hoodie/.schema) are not understood: {error!r}"
@@ -265,6 +261,12 @@ class OpenHudi:
     def _file(self, file: _DataFile, reason: str | None, *, has_deletes: bool) -> LiveFile:
         path = f"{self._root.rstrip('/')}/{file.path}"
         return LiveFile(path, file.path, file.size, None, has_deletes=has_deletes, not_excluded=reason)
+
+
+def _hidden(settings: dict[str, str]) -> frozenset[str]:
+    """Return the columns that the table leaves out of its files."""
+    is_virtual = settings.get("hoodie.populate.meta.fields", "true").strip().lower() == "false"
+    return frozenset(f"_hoodie_{name}" for name in _META_COLUMNS if is_virtual)
 
 
 def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_DataFile]:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path
+from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.detect import ICEBERG_HINT
@@ -34,7 +35,6 @@ from parquet_bloom.tables.snapshots import (
     UnknownOutcomeError,
     check_outcome,
     check_swaps,
-    contents,
     fsspec_options,
     iceberg_options,
     moment,
@@ -462,7 +462,7 @@ def _hadoop_metadata(root: str, storage_options: StorageOptions) -> str:
 
 def _hint(folder: Folder, root: str) -> int:
     try:
-        (data,) = contents([folder.source(ICEBERG_HINT)])
+        data = read_whole(folder.source(ICEBERG_HINT))
     except FileNotFoundError:
         raise _unsure(root, f"it has no metadata/{ICEBERG_HINT}, which a Hadoop catalog's has") from None
     text = data.decode("ascii", "replace").strip()
@@ -472,7 +472,7 @@ def _hint(folder: Folder, root: str) -> int:
 
 
 def _table_uuid(folder: Folder, name: str) -> Any:
-    (data,) = contents([folder.source(name)])
+    data = read_whole(folder.source(name))
     try:
         found = json.loads(gzip.decompress(data) if ".gz." in name else data)
         return found.get("table-uuid")

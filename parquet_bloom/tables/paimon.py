@@ -26,11 +26,9 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError
-from parquet_bloom.format.footer import Plan
-from parquet_bloom.format.ranges import ByteRange
-from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import Source, StorageOptions, is_local, resolve
+from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
@@ -164,7 +162,7 @@ class OpenPaimon:
 
     def _json(self, folder: str, name: str) -> dict[str, Any]:
         source = self._folder(folder).source(name)
-        (data,) = _contents([source])
+        data = read_whole(source)
         try:
             found = json.loads(data)
         except ValueError as error:
@@ -176,7 +174,7 @@ class OpenPaimon:
     def _records(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Yield the records of files in the manifests' folder, in order."""
         sources = [self._folder("manifest").source(name) for name in names]
-        for source, data in zip(sources, _contents(sources), strict=True):
+        for source, data in zip(sources, read_each(sources), strict=True):
             yield from _avro(source.name, data)
 
     def _ids(self, folder: str, prefix: str) -> list[int]:
@@ -432,49 +430,42 @@ class Attaching:
             return True
 
     def _commit(self) -> None:
-        table, at = self._table, self.require_newest()
-        table.require_indexable()
+        at = self.require_newest()
+        self._table.require_indexable()
         schema, listed = self._read([at["baseManifestList"], at["deltaManifestList"]])
-        waiting = {recorded: name for recorded, (_, name) in self._indexes.items()}
-        changed = []
+        lists = {"base": listed, "delta": self._write_manifests(listed)}
+        new = _next_snapshot(at)
+        for number, (which, records) in enumerate(lists.items()):
+            name = f"manifest-list-{self._id}-{number}"
+            size = self._write(name, schema, records)
+            new[f"{which}ManifestList"] = name
+            if f"{which}ManifestListSize" in at:
+                new[f"{which}ManifestListSize"] = size
+        try:
+            self._table._folder("snapshot").create(f"snapshot-{new['id']}", json.dumps(new, indent=2).encode())
+        except FileExistsError:
+            raise ConcurrentChangeError(
+                f"another writer committed snapshot {new['id']} of {self._table._root}; nothing was committed"
+            ) from None
+        # LATEST may be behind: readers look whether there is a next snapshot.
+
+    def _write_manifests(self, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Write a new manifest for each one that has files with new indexes, and return their list's records."""
         manifests = [self._read([record["_FILE_NAME"]]) for record in listed]
         live = {id(entry) for entry in _merged(entry for _, entries in manifests for entry in entries)}
-        for number, (record, (entry_schema, entries)) in enumerate(zip(listed, manifests, strict=True)):
+        waiting = {recorded: name for recorded, (_, name) in self._indexes.items()}
+        changed = []
+        for number, (record, (schema, entries)) in enumerate(zip(listed, manifests, strict=True)):
             swaps = [swap for entry in entries if id(entry) in live for swap in self._swap(entry, waiting)]
             if swaps:
                 name = f"manifest-{self._id}-{number}"
-                size = self._write(name, entry_schema, swaps)
+                size = self._write(name, schema, swaps)
                 half = len(swaps) // 2
                 counts = {"_NUM_ADDED_FILES": half, "_NUM_DELETED_FILES": half}
                 changed.append({**record, "_FILE_NAME": name, "_FILE_SIZE": size, **counts})
         if waiting:
             raise UnsupportedError(f"{min(waiting)} is in no manifest as it is; nothing was committed")
-        lists = {"base": (f"manifest-list-{self._id}-0", listed), "delta": (f"manifest-list-{self._id}-1", changed)}
-        new = {
-            **at,
-            "id": at["id"] + 1,
-            "commitUser": str(uuid.uuid4()),
-            "commitIdentifier": 2**63 - 1,
-            "commitKind": "COMPACT",
-            "timeMillis": max(time.time_ns() // 10**6, at["timeMillis"]),
-            "changelogManifestList": None,
-            "deltaRecordCount": 0,
-            "changelogRecordCount": 0,
-        }
-        for kind, (name, records) in lists.items():
-            size = self._write(name, schema, records)
-            new[f"{kind}ManifestList"] = name
-            if f"{kind}ManifestListSize" in at:
-                new[f"{kind}ManifestListSize"] = size
-        new.pop("changelogManifestListSize", None)
-        snapshots = table._folder("snapshot")
-        try:
-            snapshots.create(f"snapshot-{new['id']}", json.dumps(new, indent=2).encode())
-        except FileExistsError:
-            raise ConcurrentChangeError(
-                f"another writer committed snapshot {new['id']} of {table._root}; nothing was committed"
-            ) from None
-        # LATEST may be behind: readers look whether there is a next snapshot.
+        return changed
 
     def _read(self, names: list[str]) -> tuple[Any, list[dict[str, Any]]]:
         """Return the records of files of one schema."""
@@ -483,7 +474,7 @@ class Attaching:
         schemas, records = [], []
         for name in names:
             source = self._table._folder("manifest").source(name)
-            (data,) = _contents([source])
+            data = read_whole(source)
             records += list(_avro(source.name, data))
             schemas.append(fastavro.reader(io.BytesIO(data)).writer_schema)
         if any(schema != schemas[0] for schema in schemas):
@@ -513,6 +504,23 @@ class Attaching:
         return [{**entry, "_KIND": 1}, added]
 
 
+def _next_snapshot(at: dict[str, Any]) -> dict[str, Any]:
+    """Return the snapshot after this one, of the same rows; its lists are still the old ones."""
+    new = {
+        **at,
+        "id": at["id"] + 1,
+        "commitUser": str(uuid.uuid4()),
+        "commitIdentifier": 2**63 - 1,
+        "commitKind": "COMPACT",
+        "timeMillis": max(time.time_ns() // 10**6, at["timeMillis"]),
+        "changelogManifestList": None,
+        "deltaRecordCount": 0,
+        "changelogRecordCount": 0,
+    }
+    new.pop("changelogManifestListSize", None)
+    return new
+
+
 def _remove(written: Iterable[tuple[Folder, str]]) -> list[tuple[Folder, str]]:
     """Remove files, and return those that cannot be."""
     left = []
@@ -529,21 +537,6 @@ def _is_there(folder: Folder, name: str) -> bool:
         return bool(folder.source(name))
     except FileNotFoundError:
         return False
-
-
-def _contents(sources: Sequence[Source]) -> Iterator[bytes]:
-    """Return the files' bytes, in order."""
-
-    def whole(size: int) -> Plan[bytes]:
-        (data,) = yield [ByteRange(0, size)]
-        return data
-
-    found = dict(drive((source, whole(source.size)) for source in dict.fromkeys(sources)))
-    for source in sources:
-        outcome = found[source]
-        if isinstance(outcome, Exception):
-            raise outcome
-        yield outcome
 
 
 def _avro(name: str, data: bytes) -> Iterator[dict[str, Any]]:

@@ -90,22 +90,22 @@ _MOST_COMPACT = 18
 """Digits of a decimal that lies in its place."""
 
 
-class _Kind(NamedTuple):
+class _BoundedType(NamedTuple):
     name: str
     precision: int
     scale: int
 
 
-def _kind(kind: Any) -> _Kind | None:
-    """Return a type of which bounds count, or None."""
-    found = _KIND.fullmatch(kind.strip().upper()) if isinstance(kind, str) else None
-    if found is None or (found[1] not in _TYPES and found[1] != "DECIMAL"):
+def _bounded_type(declared: Any) -> _BoundedType | None:
+    """Return a type whose bounds count, or None."""
+    match = _DECLARED.fullmatch(declared.strip().upper()) if isinstance(declared, str) else None
+    if match is None or (match[1] not in _TYPES and match[1] != "DECIMAL"):
         return None
-    parsed = _Kind(found[1], int(found[2] or 10), int(found[3] or 0))
+    parsed = _BoundedType(match[1], int(match[2] or 10), int(match[3] or 0))
     return None if parsed.name == "DECIMAL" and parsed.precision > _MOST_COMPACT else parsed
 
 
-_KIND = re.compile(r"([A-Z]+)(?:\((\d+)(?:, ?(\d+))?\))?(?: NOT NULL)?")
+_DECLARED = re.compile(r"([A-Z]+)(?:\((\d+)(?:, ?(\d+))?\))?(?: NOT NULL)?")
 
 
 def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Statistics | None]) -> Recorded:
@@ -113,7 +113,7 @@ def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Stat
     names, leaves, numbers = [], [], {}
     for index, (number, (name, declared)) in enumerate(fields):
         names.append(name)
-        kind = _kind(declared)
+        kind = _bounded_type(declared)
         if kind is not None:
             physical, logical = _TYPES.get(kind.name, (PhysicalType.FIXED_LEN_BYTE_ARRAY, None))
             if kind.name == "DECIMAL":
@@ -130,7 +130,7 @@ def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Stat
 def _bounds(file: Statistics, number: int) -> Bounds | None:
     """Return what is recorded of a column; None where it is nothing, or not understood."""
     position = next((at for at, (own, _) in enumerate(file.columns) if own == number), None)
-    if position is None or (kind := _kind(file.columns[position][1])) is None:
+    if position is None or (kind := _bounded_type(file.columns[position][1])) is None:
         return None
     counts = file.stats.get("_NULL_COUNTS")
     if counts is not None and len(counts) != len(file.columns):
@@ -152,7 +152,7 @@ def _bounds(file: Statistics, number: int) -> Bounds | None:
     return bounds_of(file.num_rows, nulls, low, high)
 
 
-def _value(row: Row, position: int, kind: _Kind) -> Any:
+def _value(row: Row, position: int, kind: _BoundedType) -> Any:
     """Return a bound as a key; None where there is none, or it is not relied on, as with floats."""
     if row.is_null(position) or kind.name in ("FLOAT", "DOUBLE"):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -14,10 +14,8 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.format.footer import Plan, interned
-from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.footer import interned
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
 from parquet_bloom.tables.recorded import Recorded
@@ -364,19 +362,6 @@ def moment(as_of: str) -> datetime:
     except ValueError:
         raise ValueError(f"{as_of!r} is neither a version of the table nor a time such as 2026-01-31T12:00") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def contents(sources: Sequence[Source]) -> Iterator[bytes]:
-    """Yield what is in files, whole and in their order; raises what reading one of them raised."""
-
-    def whole(size: int) -> Plan[bytes]:
-        (data,) = yield [ByteRange(0, size)]
-        return data
-
-    for _, outcome in drive((source, whole(source.size)) for source in sources):
-        if isinstance(outcome, Exception):
-            raise outcome
-        yield outcome
 
 
 _S3_OPTIONS = {
