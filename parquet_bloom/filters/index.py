@@ -22,7 +22,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -246,7 +246,7 @@ class IndexedSchema:
     leaves: tuple[LeafColumn, ...]
     field_ids: tuple[int | None, ...]
     indexed: frozenset[int] = frozenset()
-    memo: dict[Any, Any] = field(default_factory=dict)
+    renamed_leaves: dict[Hashable, tuple[LeafColumn, ...]] = field(default_factory=dict)  # as of a `Footer`
 
 
 @dataclass(slots=True)
@@ -265,7 +265,7 @@ class IndexedFile:
     )  # that the index speaks of, with a filter or with the reason why there is none
     filters: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # by the leaf's index
     problems: dict[str, str] = field(default_factory=dict)  # by column
-    memo: dict[Any, Any] = field(default_factory=dict)
+    last_verdict: Any = None  # as of a `Footer`
 
 
 class BloomIndex:

@@ -10,7 +10,6 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -33,7 +32,7 @@ from parquet_bloom.filters.index import (
     state_of,
 )
 from parquet_bloom.filters.parquet import read_filters, usable
-from parquet_bloom.format.footer import Footer, Plan, pages_extent, read_footer
+from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
 from parquet_bloom.storage.columns import ColumnChunks
@@ -92,6 +91,8 @@ def build(
     if isinstance(outcome, Exception) or not source.is_settled:
         return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
     footer, leaves, stored = outcome
+    groups = zip(footer.metadata.row_groups, footer.row_group_extents, strict=True)
+    extents = tuple(Extent(group.num_rows, *extent) for group, extent in groups)
     rows = []
     for column in columns:
         leaf = leaves[column.column]
@@ -101,7 +102,7 @@ def build(
             source.size,
             hashlib.sha256(footer.raw).hexdigest(),
             footer.metadata.num_rows,
-            tuple(_extent(group) for group in footer.metadata.row_groups),
+            extents,
             schema_json(footer.leaves, footer.field_ids),
             column.column,
             None if leaf is None else leaf.index,
@@ -198,12 +199,6 @@ def _with_filters(entry: Entry, column: IndexedColumn, blooms: list[SplitBlockBl
     if rate > column.max_expected_fpp:
         return Built(replace(entry, problem=f"the filter's rate {rate:.2g} would be above {column.max_expected_fpp:g}"))
     return Built(entry, tuple(bytes(bloom.bitset) for bloom in blooms))
-
-
-def _extent(group: Any) -> Extent:
-    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
-    start, stop = min((s for s, _ in extents), default=0), max((s for _, s in extents), default=0)
-    return Extent(group.num_rows, start, stop)
 
 
 # ---- segments and versions ---------------------------------------------------------------

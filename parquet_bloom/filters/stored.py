@@ -74,13 +74,13 @@ def _of_hudi(footer: Footer) -> hudi.HudiFilter | Beside | None:
     """Return the filter in a footer, or why it cannot be used; read once for a footer that is in memory."""
     if _MARK not in footer.raw:
         return None
-    if "hudi" not in footer.memo:
+    if footer.derived.hudi_filters is None:
         try:
-            footer.memo["hudi"] = hudi.filter_of(footer)
+            stored = hudi.filter_of(footer)
+            footer.derived.hudi_filters = () if stored is None else (stored,)
         except (CorruptFileError, UnsupportedError) as error:
-            footer.memo["hudi"] = Beside("Hudi", hudi.RECORD_KEY, problem=str(error))
-    found: hudi.HudiFilter | Beside | None = footer.memo["hudi"]
-    return found
+            footer.derived.hudi_filters = (Beside("Hudi", hudi.RECORD_KEY, problem=str(error)),)
+    return next(iter(footer.derived.hudi_filters), None)
 
 
 def of_table(

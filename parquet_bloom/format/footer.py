@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -44,6 +44,20 @@ class FilterLocation(NamedTuple):
     length: int | None
 
 
+@dataclass(slots=True)
+class Derived:
+    """What other rooms compute from a footer and keep with it, for the next call that finds it in the cache.
+
+    Each field says who writes it; what has a type of a higher room is Any here.
+    """
+
+    renamed_leaves: dict[Hashable, tuple[LeafColumn, ...]] = field(default_factory=dict)  # tables, spark: `Columns`
+    facts: dict[int, Any] = field(default_factory=dict)  # predicates/evaluation: list of `Facts`, by the leaf's index
+    hudi_filters: tuple[Any, ...] | None = None  # filters/stored: those in the footer; None before it was searched
+    sound_headers: set[int] = field(default_factory=set)  # format/probing: the offsets of filters' headers
+    last_verdict: Any = None  # verbs/prune: what the last call returned, and for which verdicts
+
+
 @dataclass(frozen=True)
 class Footer:
     """A file's footer: the bytes as they are, and the parts of them that filters need.
@@ -56,7 +70,7 @@ class Footer:
     metadata: Any  # SlimFileMetaData
     leaves: tuple[LeafColumn, ...]
     before: bytes = b""  # what arrived of the file before `start`, often the filters
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # what others derive from it
+    derived: Derived = field(default_factory=Derived, repr=False, compare=False)
 
     @property
     def start(self) -> int:
@@ -77,6 +91,16 @@ class Footer:
     def field_ids(self) -> tuple[int | None, ...]:
         """The id that the schema gives each leaf, if it does."""
         return tuple(element.field_id for element in self.metadata.schema[1:] if element.type is not None)
+
+    @property
+    def renamed_leaves(self) -> dict[Hashable, tuple[LeafColumn, ...]]:
+        """The leaves under the names that others have for them, by who that is."""
+        return self.derived.renamed_leaves
+
+    @cached_property
+    def row_group_extents(self) -> tuple[tuple[int, int], ...]:
+        """The first byte of each row group's pages and the one after the last."""
+        return tuple(map(_row_group_extent, self.metadata.row_groups))
 
     @cached_property
     def key_values(self) -> dict[str, str | None]:
@@ -170,6 +194,11 @@ def pages_extent(chunk: Any) -> tuple[int, int]:
     if 0 < (chunk.dictionary_page_offset or 0) < start:
         start = chunk.dictionary_page_offset
     return start, start + (chunk.total_compressed_size or 0)
+
+
+def _row_group_extent(group: Any) -> tuple[int, int]:
+    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
+    return min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
 
 
 def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:

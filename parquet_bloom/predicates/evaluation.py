@@ -96,8 +96,8 @@ class JudgedFile:
 
     def facts(self, reader: BoundsReader) -> Sequence[Facts]:
         """Return what is known of a leaf's column chunks, by row group."""
-        found: list[Facts] | None = self.footer.memo.get(reader.key)
-        return found if found is not None else _facts(self.footer, reader)
+        facts: list[Facts] | None = self.footer.derived.facts.get(reader.index)
+        return facts if facts is not None else _facts(self.footer, reader)
 
 
 class Bound:
@@ -350,9 +350,9 @@ class Facts(NamedTuple):
 def _facts(footer: Footer, reader: BoundsReader) -> list[Facts]:
     """Return the facts of a leaf's column chunks, and keep them with a footer that is in memory."""
     no_filter = usable(footer, reader.leaf)
-    found = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
-    footer.memo[reader.key] = found
-    return found
+    facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
+    footer.derived.facts[reader.index] = facts
+    return facts
 
 
 def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> Facts:

@@ -79,10 +79,9 @@ class SparkView:
         if self.ids is None:
             return columns.leaves
         key = "spark", self.case_sensitive, *sorted(self.ids.items())
-        if key not in columns.memo:
-            columns.memo[key] = interned(tuple(self._by_ids(columns)))
-        found: tuple[LeafColumn, ...] = columns.memo[key]
-        return found
+        if key not in columns.renamed_leaves:
+            columns.renamed_leaves[key] = interned(tuple(self._by_ids(columns)))
+        return columns.renamed_leaves[key]
 
     def _by_ids(self, columns: Columns) -> Iterator[LeafColumn]:
         names = {number: name for name, number in (self.ids or {}).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -75,7 +75,7 @@ def unlike_reason(column: str) -> str:
 
 
 class Columns(Protocol):
-    """The leaf columns of a file: a footer, or what else knows them. `memo` keeps what is derived from them."""
+    """The leaf columns of a file: a footer, or what else knows them."""
 
     @property
     def leaves(self) -> tuple[LeafColumn, ...]:
@@ -86,8 +86,8 @@ class Columns(Protocol):
         """The id that the file's schema gives each leaf, if it does."""
 
     @property
-    def memo(self) -> dict[Any, Any]:
-        """A place to keep things in."""
+    def renamed_leaves(self) -> dict[Hashable, tuple[LeafColumn, ...]]:
+        """The leaves under the names that a table or a session has for them, kept here once they were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,28 +160,26 @@ class Snapshot:
             return self._shown(columns) if self.hidden else columns.leaves
         mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
         key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
-        if key not in columns.memo:
+        if key not in columns.renamed_leaves:
             names = {
                 path: name
                 for name in {**self.physical_names, **self.field_ids}
                 if (path := self.locate(columns, parse_path(name))) is not None
             }
             renamed = tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in columns.leaves)
-            columns.memo[key] = interned(renamed)
-        found: tuple[LeafColumn, ...] = columns.memo[key]
-        return found
+            columns.renamed_leaves[key] = interned(renamed)
+        return columns.renamed_leaves[key]
 
     def _shown(self, columns: Columns) -> tuple[LeafColumn, ...]:
         key = "shown", *sorted(self.hidden)
-        if key not in columns.memo:
-            columns.memo[key] = interned(
+        if key not in columns.renamed_leaves:
+            columns.renamed_leaves[key] = interned(
                 tuple(
                     replace(leaf, path=("", *leaf.path)) if leaf.path[0] in self.hidden else leaf
                     for leaf in columns.leaves
                 )
             )
-        found: tuple[LeafColumn, ...] = columns.memo[key]
-        return found
+        return columns.renamed_leaves[key]
 
     def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the path, in the file that has these, of what the table calls `path`; None if it has no such column.

@@ -43,8 +43,7 @@ class BoundsReader:
 
     def __init__(self, leaf: LeafColumn) -> None:
         self.leaf = leaf
-        self._index = leaf.index
-        self.key = "bounds", leaf.index  # by which a footer in memory keeps what was read
+        self.index = leaf.index
         self._is_repeated = leaf.is_repeated
         self._key = key_function(leaf)
         self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
@@ -56,7 +55,7 @@ class BoundsReader:
     def read(self, footer: Footer, row_group: int) -> Bounds:
         """Return the bounds of a column chunk, whose own metadata must be in order (`Footer.chunk_problem`)."""
         group = footer.metadata.row_groups[row_group]
-        chunk = group.columns[self._index].meta_data
+        chunk = group.columns[self.index].meta_data
         statistics = chunk.statistics
         if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
             problem = f"it has {chunk.num_values} values in {group.num_rows} rows, which cannot be"
@@ -99,7 +98,7 @@ class BoundsReader:
             if orders is None and not self._never_in_doubt:
                 return "the footer does not say what order its statistics are in"
             # A list of orders that is too short, or an order newer than this version, says nothing we understand.
-            if orders is not None and (self._index >= len(orders) or orders[self._index].TYPE_ORDER is None):
+            if orders is not None and (self.index >= len(orders) or orders[self.index].TYPE_ORDER is None):
                 return "its statistics are in an order that is not known"
             return self._key(statistics.min_value), self._key(statistics.max_value)
         if statistics.min is not None and statistics.max is not None:

@@ -15,7 +15,7 @@ from parquet_bloom.errors import describe_error
 from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema, index_of
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
-from parquet_bloom.format.footer import Footer, Plan, pages_extent, with_tail
+from parquet_bloom.format.footer import Footer, Plan, with_tail
 from parquet_bloom.format.probing import ask
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.predicates.binding import Binder, Findings, View, without_conflicts
@@ -260,8 +260,8 @@ class Judge:
         asking = bound.asking(file, open_groups)
         while wanted := list(islice(asking, FILTERS_AT_ONCE)):
             questions = [file.open[test.number, row_group] for test, row_group in wanted]
-            seen = footer.memo.setdefault("headers", set())
-            answers = yield from with_tail(footer, ask(questions, end=footer.start, seen=seen))
+            plan = ask(questions, end=footer.start, seen=footer.derived.sound_headers)
+            answers = yield from with_tail(footer, plan)
             for (test, row_group), answer in zip(wanted, answers, strict=True):
                 file.answers[test.number, row_group] = answer
         for row_group in open_groups:
@@ -302,36 +302,28 @@ _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
 
 def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
     """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
-    last: tuple[str, Verdict, FileVerdict] | None = file.memo.get("verdict")
+    last: tuple[str, Verdict, FileVerdict] | None = file.last_verdict
     if last is None or last[:2] != (source.name, verdict):
         reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
         groups = tuple(
             RowGroupVerdict(source.name, number, CANNOT_MATCH, reason, verdict.by, num_rows, start, stop)
             for number, (num_rows, start, stop) in enumerate(file.row_groups)
         )
-        last = file.memo["verdict"] = source.name, verdict, FileVerdict(source.name, source.size, groups)
+        last = file.last_verdict = source.name, verdict, FileVerdict(source.name, source.size, groups)
     return last[2]
 
 
 def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:
     """Return the verdicts as a record; the last one is used again, for most files are ruled out in the same words."""
-    last: tuple[str, list[Verdict], FileVerdict] | None = footer.memo.get("record")
+    last: tuple[str, list[Verdict], FileVerdict] | None = footer.derived.last_verdict
     if last is None or last[1] != verdicts or last[0] != source.name:
-        if "extents" not in footer.memo:
-            footer.memo["extents"] = [_extent(group) for group in footer.metadata.row_groups]
-        groups = zip(footer.metadata.row_groups, footer.memo["extents"], verdicts, strict=True)
+        groups = zip(footer.metadata.row_groups, footer.row_group_extents, verdicts, strict=True)
         records = tuple(
             RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, group.num_rows, start, stop)
             for number, (group, (start, stop), (rank, reason, by)) in enumerate(groups)
         )
-        last = footer.memo["record"] = source.name, verdicts, FileVerdict(source.name, source.size, records)
+        last = footer.derived.last_verdict = source.name, verdicts, FileVerdict(source.name, source.size, records)
     return last[2]
 
 
 _NAMES: dict[Rank, Answer] = {rank: CANNOT_MATCH if rank is CANNOT else MIGHT_MATCH for rank in Rank}
-
-
-def _extent(group: Any) -> tuple[int, int]:
-    """Return the first byte of a row group's pages and the one after the last."""
-    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
-    return min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
