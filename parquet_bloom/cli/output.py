@@ -202,7 +202,7 @@ def print_pruning(pruned: Pruning) -> None:
                 file.path,
                 str(len(groups)),
                 str(len(file.row_groups)),
-                f"{sum(group.num_rows for group in groups):,}",
+                f"{sum(group.num_rows or 0 for group in groups):,}",
                 size_text(sum(group.stop - group.start for group in groups)),
                 _groups(group.row_group for group in groups),
             )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from parquet_bloom.errors import (
-    UnsupportedError,
-)
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.listing import Source
 
@@ -29,14 +27,17 @@ CANNOT_MATCH: Final = "CANNOT_MATCH"
 
 @dataclass(frozen=True, slots=True)
 class RowGroupVerdict(Record):
-    """The verdict on one row group; bytes `start` to `stop` hold its pages. `by` is what proved CANNOT_MATCH."""
+    """The verdict on one row group; bytes `start` to `stop` hold its pages. `by` is what proved CANNOT_MATCH.
+
+    Of a file that was not pruned, `row_group` and `num_rows` are None.
+    """
 
     path: str
-    row_group: int
+    row_group: int | None
     answer: Answer
     reason: str
     by: str
-    num_rows: int
+    num_rows: int | None
     start: int
     stop: int
 
@@ -89,12 +90,12 @@ class Pruning(Table):
     @cached_property
     def row_groups(self) -> tuple[RowGroupVerdict, ...]:
         """The row groups that must be read; a file that is kept whole is not among them."""
-        return tuple(group for group in self.rows if group.is_kept)
+        return tuple(row for row in self.rows if row.is_kept and row.row_group is not None)
 
     @cached_property
     def rows(self) -> tuple[RowGroupVerdict, ...]:
-        """The verdict on every row group of every file that could be judged."""
-        return tuple(group for file in self.all_files for group in file.row_groups)
+        """The verdict on every row group; a file that was not pruned is one row."""
+        return tuple(row for file in self.all_files for row in (*file.row_groups, *_whole(file)))
 
     @property
     def kept_files(self) -> tuple[FileVerdict, ...]:
@@ -112,13 +113,13 @@ class Pruning(Table):
         return {
             file.path: None
             if file.kept_whole is not None
-            else [group.row_group for group in file.row_groups if group.is_kept]
+            else [group.row_group for group in file.row_groups if group.is_kept and group.row_group is not None]
             for file in self.kept_files
         }
 
     @cached_property
     def errors(self) -> tuple[FileVerdict, ...]:
-        """The files that could not be pruned, which are kept whole, with the reason."""
+        """The files that were not pruned, which must be read as a whole, with the reason."""
         return tuple(file for file in self.all_files if file.kept_whole is not None)
 
     @property
@@ -129,20 +130,21 @@ class Pruning(Table):
     @cached_property
     def totals(self) -> Totals:
         """Sums over all files."""
-        skipped = [group for group in self.rows if not group.is_kept]
+        groups = [row for row in self.rows if row.row_group is not None]
+        skipped = [group for group in groups if not group.is_kept]
         return Totals(
             files=len(self.all_files),
             files_kept=len(self.files),
             files_kept_whole=sum(file.kept_whole is not None for file in self.all_files),
             files_left_out=sum(file.left_out is not None for file in self.all_files),
-            row_groups=len(self.rows),
+            row_groups=len(groups),
             row_groups_kept=len(self.row_groups),
             row_groups_by_statistics=sum(group.by != FILTER for group in skipped),
             row_groups_by_filters=sum(group.by == FILTER for group in skipped),
-            bytes=sum(group.stop - group.start for group in self.rows),
+            bytes=sum(group.stop - group.start for group in groups),
             bytes_kept=sum(group.stop - group.start for group in self.row_groups),
             bytes_kept_whole=sum(file.size for file in self.all_files if file.kept_whole is not None),
-            rows_kept=sum(group.num_rows for group in self.row_groups),
+            rows_kept=sum(group.num_rows or 0 for group in self.row_groups),
         )
 
     def explain(self) -> str:
@@ -189,6 +191,11 @@ class Totals(Record):
     bytes_kept: int
     bytes_kept_whole: int
     rows_kept: int
+
+
+def _whole(file: FileVerdict) -> Iterator[RowGroupVerdict]:
+    if file.kept_whole is not None:
+        yield RowGroupVerdict(file.path, None, MIGHT_MATCH, file.kept_whole, "", None, 0, file.size)
 
 
 def _dataset(ds: Any, pruning: Pruning) -> Any:

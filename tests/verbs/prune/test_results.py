@@ -56,7 +56,7 @@ def test_every_kind_of_proof(lake: Path) -> None:
 
     assert proofs("id > 100") == ["statistics", "statistics"]
     assert proofs("name = 'aa'") == ["filter", "statistics"]
-    assert [group.by for group in prune(".", "day = 3").rows] == ["statistics", *["partition"] * 4]
+    assert [group.by for group in prune(".", "day = 3").rows] == ["statistics", "", *["partition"] * 4]
     assert proofs("id = 1.5") == ["type", "type"]
     assert proofs("false") == ["type", "type"]
     assert proofs(col("id").isin([])) == ["type", "type"]
@@ -72,10 +72,12 @@ def test_totals_add_up(lake: Path) -> None:
     assert (totals.row_groups_by_statistics, totals.row_groups_by_filters) == (2, 2)
     assert totals.row_groups == totals.row_groups_kept + totals.row_groups_by_statistics + totals.row_groups_by_filters
     assert totals.rows_kept == 2
-    sizes = {(g.path, g.row_group): g.stop - g.start for g in pruning.rows}
+    unread, groups = pruning.rows[1], [row for row in pruning.rows if row.row_group is not None]
+    assert (unread.path, unread.row_group, unread.num_rows) == ("./none.parquet", None, None)
+    sizes = {(g.path, g.row_group): g.stop - g.start for g in groups}
     assert totals.bytes == sum(sizes.values())
     assert totals.bytes_kept == sizes["./day=2/f.parquet", 1]
-    for group in pruning.rows[1:]:
+    for group in groups[1:]:
         metadata = pq.read_metadata(group.path).row_group(group.row_group)
         chunks = [metadata.column(i) for i in range(metadata.num_columns)]
         assert group.start == min(c.dictionary_page_offset or c.data_page_offset for c in chunks)
@@ -88,12 +90,11 @@ def test_totals_add_up(lake: Path) -> None:
 def test_as_plain_data(lake: Path) -> None:
     pruning = prune(lake, "id = 10")
     table = pruning.to_arrow()
-    assert table.num_rows == 5
-    assert table.select(["path", "row_group", "answer"]).to_pylist()[1] == {
-        "path": "./day=1/f.parquet",
-        "row_group": 0,
-        "answer": "MIGHT_MATCH",
-    }
+    assert table.num_rows == len(pruning) == 6
+    assert table.select(["path", "row_group", "answer"]).to_pylist()[1:3] == [
+        {"path": "./none.parquet", "row_group": None, "answer": "MIGHT_MATCH"},
+        {"path": "./day=1/f.parquet", "row_group": 0, "answer": "MIGHT_MATCH"},
+    ]
     assert set(table["answer"].to_pylist()) == {"MIGHT_MATCH", "CANNOT_MATCH"}
     for record in (*pruning.to_dicts(), pruning.totals.to_dict(), *(file.to_dict() for file in pruning.all_files)):
         assert json.loads(json.dumps(record)) == record
