@@ -36,8 +36,8 @@ DEVIATIONS: dict[tuple[str, str], str] = {}
 DOORS = {
     "fsspec": {"storage"},
     "s3fs": set(),
-    # Decodes pages; writes its sample; reads a file of keys; keeps its index; reads a log's checkpoints.
-    "pyarrow.parquet": {"storage", "verbs", "filters", "tables"},
+    # Decodes pages; writes its sample; reads a file of keys; keeps its index; reads a log's checkpoints; prints rows.
+    "pyarrow.parquet": {"storage", "verbs", "filters", "tables", "cli"},
     "pyspark": {"spark"},
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},

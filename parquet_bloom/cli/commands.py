@@ -24,9 +24,11 @@ from parquet_bloom.cli.options import (
     catalog_option,
     columns_option,
     complain_option,
+    complete_path,
     dry_run_option,
     engine_options,
     force_option,
+    format_options,
     jobs_option,
     json_option,
     keep_mtime_option,
@@ -47,14 +49,14 @@ from parquet_bloom.cli.output import (
     print_attached,
     print_candidates,
     print_dropped,
+    print_index,
     print_inspection,
-    print_json,
     print_probe,
     print_pruning,
+    print_rows,
     print_verification,
     progress_bar,
     say,
-    show_index,
     size_text,
 )
 from parquet_bloom.results import SCHEMA_VERSION
@@ -87,11 +89,16 @@ def main() -> None:
 @paths_argument
 @columns_option
 @click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
-@json_option
+@format_options
 @storage_option
 @engine_options
 def inspect(
-    verb: Verb, paths: tuple[str, ...], columns: tuple[str, ...], each: bool, as_json: bool, storage: tuple[str, ...]
+    verb: Verb,
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    each: bool,
+    output_format: str,
+    storage: tuple[str, ...],
 ) -> None:
     """Show every filter: size, fill, real rate, and who can use it.
 
@@ -101,12 +108,12 @@ def inspect(
       parquet-bloom inspect s3://lake/events --engine spark --master yarn --json
     """
     with progress_bar("reading filters") as progress:
-        found = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress)
-    if as_json:
-        print_json(found.files)
+        inspection = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress)
+    if output_format == "table":
+        print_inspection(inspection, each)
     else:
-        print_inspection(found, each)
-    end_with(ERROR if found.errors else MATCH)
+        print_rows(inspection, output_format, inspection.files, inspection.errors)
+    end_with(ERROR if inspection.errors else MATCH)
 
 
 @main.command(cls=TakesNegatives)
@@ -116,7 +123,7 @@ def inspect(
 @timezone_option
 @quiet_option
 @absent_option
-@json_option
+@format_options
 @storage_option
 def probe(
     paths: tuple[str, ...],
@@ -125,7 +132,7 @@ def probe(
     timezone: str | None,
     quiet: bool,
     absent: bool,
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
 ) -> None:
     """Ask which row groups can hold a value, by their filters alone.
@@ -149,10 +156,10 @@ def probe(
         )
     if quiet:
         pass
-    elif as_json:
-        print_json(answer.rows)
-    else:
+    elif output_format == "table":
         print_probe(answer)
+    else:
+        print_rows(answer, output_format, answer.rows)
     end_with(verdict_code(answer.might_match, absent))
 
 
@@ -182,7 +189,7 @@ def probe(
 @strict_option
 @force_option
 @any_name_option
-@json_option
+@format_options
 @storage_option
 @engine_options
 def add(
@@ -191,7 +198,7 @@ def add(
     table: str | None,
     catalog: str | None,
     max_bytes: int | None,
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -217,10 +224,10 @@ def add(
         raise click.UsageError("--catalog is for tables; add --table iceberg")
     with progress_bar("adding filters") as progress:
         added = verb(paths, storage_options=storage_options(storage), progress=progress, **options)
-    if as_json:
-        print_json(added.rows)
-    else:
+    if output_format == "table":
         print_added(added)
+    else:
+        print_rows(added, output_format, added.rows)
     end_with(ERROR if added.errors else MATCH)
 
 
@@ -235,14 +242,14 @@ def add(
 @strict_option
 @force_option
 @any_name_option
-@json_option
+@format_options
 @storage_option
 @engine_options
 def drop(
     verb: Verb,
     paths: tuple[str, ...],
     columns: tuple[str, ...],
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -259,10 +266,10 @@ def drop(
     """
     with progress_bar("dropping filters") as progress:
         dropped = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
-    if as_json:
-        print_json(dropped.rows)
-    else:
+    if output_format == "table":
         print_dropped(dropped)
+    else:
+        print_rows(dropped, output_format, dropped.rows)
     end_with(ERROR if dropped.errors else MATCH)
 
 
@@ -270,7 +277,7 @@ def drop(
 @paths_argument
 @columns_option
 @jobs_option
-@json_option
+@format_options
 @storage_option
 @engine_options
 def verify(
@@ -278,7 +285,7 @@ def verify(
     paths: tuple[str, ...],
     columns: tuple[str, ...],
     jobs: int | None,
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
 ) -> None:
     """Prove from the data that no filter lacks a value.
@@ -292,10 +299,10 @@ def verify(
     """
     with progress_bar("verifying") as progress:
         verified = verb(paths, columns or None, jobs=jobs, storage_options=storage_options(storage), progress=progress)
-    if as_json:
-        print_json(verified.files)
-    else:
+    if output_format == "table":
         print_verification(verified)
+    else:
+        print_rows(verified, output_format, verified.files, verified.errors)
     end_with(ERROR if verified.errors else NO_MATCH if verified.findings else MATCH)
 
 
@@ -310,7 +317,7 @@ def verify(
 @complain_option
 @quiet_option
 @absent_option
-@json_option
+@format_options
 @storage_option
 @engine_options
 def prune(
@@ -321,7 +328,7 @@ def prune(
     explain: bool,
     quiet: bool,
     absent: bool,
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -341,8 +348,8 @@ def prune(
     elif files_only:
         for file in pruned.files:
             click.echo(file.path)
-    elif as_json:
-        print_json(pruned.all_files)
+    elif output_format != "table":
+        print_rows(pruned, output_format, pruned.all_files)
     elif explain:
         click.echo(pruned.explain())
     else:
@@ -350,7 +357,7 @@ def prune(
     if pruned.unused is not None and not explain:
         say(pruned.unused, color="yellow", err=True)
     for file in pruned.files:
-        if file.kept_whole is not None and not explain and not as_json:
+        if file.kept_whole is not None and not explain and output_format != "json":
             say(f"{file.path}: kept whole: {file.kept_whole}", color="yellow", err=True)
     end_with(verdict_code(pruned.might_match, absent))
 
@@ -363,15 +370,22 @@ def prune(
     "--keys",
     required=True,
     metavar="FILE",
+    shell_complete=complete_path,
     callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
     help="Keys: Parquet or CSV with that column, or text, a key a line; - reads such text from standard input.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the candidates to this new Parquet file.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Write the candidates to this new Parquet file.",
+)
 @catalog_option
 @as_of_option
 @timezone_option
 @complain_option
-@json_option
+@format_options
 @storage_option
 @engine_options
 def lookup(
@@ -380,7 +394,7 @@ def lookup(
     column: str,
     keys: str,
     output: str | None,
-    as_json: bool,
+    output_format: str,
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -391,10 +405,12 @@ def lookup(
       parquet-bloom lookup events/ --column id --keys keys.txt -o found.parquet
       parquet-bloom lookup --engine spark s3://lake/events -c id -k keys.txt
     """
+    if output is not None and output_format in ("csv", "parquet"):
+        raise click.UsageError("-o writes a Parquet file; --format writes to standard output, so give one of them")
     with progress_bar("looking up") as progress:
-        found = verb(paths, column, keys, storage_options=storage_options(storage), progress=progress, **options)
-        num_candidates = found.write(output) if output is not None else print_candidates(found, as_json)
-    if output is not None and not as_json:
+        candidates = verb(paths, column, keys, storage_options=storage_options(storage), progress=progress, **options)
+        num_candidates = print_candidates(candidates, output_format) if output is None else candidates.write(output)
+    if output is not None and output_format == "table":
         say(f"{output}: {count_text(num_candidates, 'candidate')}")
     end_with(MATCH if num_candidates else NO_MATCH)
 
@@ -405,9 +421,9 @@ def lookup(
 @main.command()
 @click.argument("statement")
 @click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table of this catalog of pyiceberg's.")
-@json_option
+@format_options
 @storage_option
-def sql(statement: str, catalog: str | None, as_json: bool, storage: tuple[str, ...]) -> None:
+def sql(statement: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
     """Run CREATE or DROP BLOOMFILTER INDEX, with a path for the name.
 
     \b
@@ -418,8 +434,8 @@ def sql(statement: str, catalog: str | None, as_json: bool, storage: tuple[str, 
         state = parquet_bloom.execute(
             statement, catalog=catalog, storage_options=storage_options(storage), progress=progress
         )
-    show_index(state, as_json)
-    sys.exit(ERROR if state.errors else MATCH)
+    print_index(state, output_format)
+    end_with(ERROR if state.errors else MATCH)
 
 
 @main.group()
@@ -435,9 +451,11 @@ def index() -> None:
 @click.option("--max-expected-fpp", type=float, help="Leave out filters with a worse rate.")
 @catalog_option
 @jobs_option
-@json_option
+@format_options
 @storage_option
-def index_create(root: str, columns: tuple[str, ...], as_json: bool, storage: tuple[str, ...], **options: Any) -> None:
+def index_create(
+    root: str, columns: tuple[str, ...], output_format: str, storage: tuple[str, ...], **options: Any
+) -> None:
     """Index columns of all Parquet files below PATH, which are only read.
 
     \b
@@ -449,17 +467,19 @@ def index_create(root: str, columns: tuple[str, ...], as_json: bool, storage: tu
         state = parquet_bloom.index.create(
             root, columns, storage_options=storage_options(storage), progress=progress, **given
         )
-    show_index(state, as_json)
-    sys.exit(ERROR if state.errors else MATCH)
+    print_index(state, output_format)
+    end_with(ERROR if state.errors else MATCH)
 
 
 @index.command("refresh")
 @root_argument
 @catalog_option
 @jobs_option
-@json_option
+@format_options
 @storage_option
-def index_refresh(root: str, catalog: str | None, jobs: int | None, as_json: bool, storage: tuple[str, ...]) -> None:
+def index_refresh(
+    root: str, catalog: str | None, jobs: int | None, output_format: str, storage: tuple[str, ...]
+) -> None:
     """Take in files that are new or have changed.
 
     \b
@@ -470,18 +490,18 @@ def index_refresh(root: str, catalog: str | None, jobs: int | None, as_json: boo
         state = parquet_bloom.index.refresh(
             root, catalog=catalog, jobs=jobs, storage_options=storage_options(storage), progress=progress
         )
-    show_index(state, as_json)
-    sys.exit(ERROR if state.errors else MATCH)
+    print_index(state, output_format)
+    end_with(ERROR if state.errors else MATCH)
 
 
 @index.command("drop")
 @root_argument
 @columns_option
 @catalog_option
-@json_option
+@format_options
 @storage_option
 def index_drop(
-    root: str, columns: tuple[str, ...], catalog: str | None, as_json: bool, storage: tuple[str, ...]
+    root: str, columns: tuple[str, ...], catalog: str | None, output_format: str, storage: tuple[str, ...]
 ) -> None:
     """Take columns out of the index, or remove it.
 
@@ -490,15 +510,15 @@ def index_drop(
       parquet-bloom index drop events/
     """
     state = parquet_bloom.index.drop(root, columns or None, catalog=catalog, storage_options=storage_options(storage))
-    show_index(state, as_json)
+    print_index(state, output_format)
 
 
 @index.command("show")
 @root_argument
 @catalog_option
-@json_option
+@format_options
 @storage_option
-def index_show(root: str, catalog: str | None, as_json: bool, storage: tuple[str, ...]) -> None:
+def index_show(root: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
     """Show what the index has, and how many files it lacks.
 
     \b
@@ -506,7 +526,7 @@ def index_show(root: str, catalog: str | None, as_json: bool, storage: tuple[str
       parquet-bloom index show events/
     """
     state = parquet_bloom.index.show(root, catalog=catalog, storage_options=storage_options(storage))
-    show_index(state, as_json)
+    print_index(state, output_format)
 
 
 @index.command("hudi")
@@ -521,10 +541,10 @@ def index_show(root: str, catalog: str | None, as_json: bool, storage: tuple[str
 @force_option
 @any_name_option
 @jobs_option
-@json_option
+@format_options
 @storage_option
 def index_hudi(
-    paths: tuple[str, ...], type: str, dry_run: bool, as_json: bool, storage: tuple[str, ...], **options: Any
+    paths: tuple[str, ...], type: str, dry_run: bool, output_format: str, storage: tuple[str, ...], **options: Any
 ) -> None:
     """Give base files Hudi's filter of record keys, in their footers: 431 KB of text each by default.
 
@@ -541,10 +561,10 @@ def index_hudi(
             progress=progress,
             **options,
         )
-    if as_json:
-        print_json(added.rows)
-    else:
+    if output_format == "table":
         print_added(added, "Hudi's filter of record keys")
+    else:
+        print_rows(added, output_format, added.rows)
     end_with(ERROR if added.errors else MATCH)
 
 
@@ -565,10 +585,12 @@ def sized_for_paimon(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @index_paimon.command("write")
-@click.argument("path", metavar="FILE")
+@click.argument("path", metavar="FILE", shell_complete=complete_path)
 @sized_for_paimon
 @click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="A column's type in Paimon's schema.")
-@click.option("-o", "--output", metavar="FILE", help="Write to this new file instead of FILE.index.")
+@click.option(
+    "-o", "--output", metavar="FILE", shell_complete=complete_path, help="Write to this new file instead of FILE.index."
+)
 @json_option
 @storage_option
 def index_paimon_write(
@@ -596,12 +618,14 @@ def index_paimon_write(
 
 
 @index_paimon.command("attach")
-@click.argument("table", metavar="TABLE")
+@click.argument("table", metavar="TABLE", shell_complete=complete_path)
 @sized_for_paimon
 @dry_run_option
 @jobs_option
-@json_option
-def index_paimon_attach(table: str, columns: tuple[str, ...], dry_run: bool, as_json: bool, **options: Any) -> None:
+@format_options
+def index_paimon_attach(
+    table: str, columns: tuple[str, ...], dry_run: bool, output_format: str, **options: Any
+) -> None:
     """Give every file of a table that has none an index, and commit that.
 
     \b
@@ -610,12 +634,17 @@ def index_paimon_attach(table: str, columns: tuple[str, ...], dry_run: bool, as_
     """
     with progress_bar("planning" if dry_run else "indexing") as progress:
         attached = parquet_bloom.paimon.attach_index(table, columns, dry_run=dry_run, progress=progress, **options)
-    print_attached(attached, as_json)
+    print_attached(attached, output_format)
     end_with(ERROR if attached.errors else MATCH)
 
 
 @main.command()
-@click.option("--keep", metavar="DIR", help="Make the sample in this new directory and leave it there.")
+@click.option(
+    "--keep",
+    metavar="DIR",
+    shell_complete=complete_path,
+    help="Make the sample in this new directory and leave it there.",
+)
 def demo(keep: str | None) -> None:
     """Show all of this on a small sample, in seconds.
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 import parquet_bloom
+from parquet_bloom.cli.output import is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
@@ -46,14 +49,25 @@ class Count(click.ParamType):  # type: ignore[type-arg]
 
 # ---- arguments that commands share -------------------------------------------------------
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line instead of tables.")
+
+def complete_path(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return what makes the shell complete the names of files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=complete_path)
+root_argument = click.argument("root", metavar="PATH", shell_complete=complete_path)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 columns_option = click.option(
     "-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column, such as user.id. Repeatable."
 )
 jobs_option = click.option("--jobs", type=click.IntRange(1), help="Threads. [default: one for each processor]")
 output_option = click.option(
-    "-o", "--output", metavar="PATH", help="Write new files here; the old ones stay as they are."
+    "-o",
+    "--output",
+    metavar="PATH",
+    shell_complete=complete_path,
+    help="Write new files here; the old ones stay as they are.",
 )
 dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be done.")
 keep_mtime_option = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
@@ -80,6 +94,27 @@ force_option = click.option(
 any_name_option = click.option(
     "--any-name", is_flag=True, help="Of a directory, change files whose names do not say Parquet, too."
 )
+
+
+def format_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--format`, and `--json` as one of its values, both as `output_format`."""
+
+    @functools.wraps(command)
+    def formatted(*, output_format: str | None, as_json: bool, **options: Any) -> Any:
+        if as_json and output_format not in (None, "json"):
+            raise click.UsageError("--json means --format json, so give one of them")
+        if output_format == "parquet" and is_terminal(sys.stdout):
+            raise click.UsageError("--format parquet writes a Parquet file, which is not for a terminal; add > FILE")
+        return command(output_format="json" if as_json else output_format or "table", **options)
+
+    which = click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json", "csv", "parquet"]),
+        metavar="FORMAT",
+        help="Print a table, json, csv or parquet. [default: table]",
+    )
+    return which(json_option(formatted))
 
 
 def storage_option(command: _Command) -> _Command:
@@ -154,6 +189,3 @@ def one_table(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
     if len(paths) != 1:
         raise click.UsageError("--table takes one PATH, the table's directory")
     return paths[0]
-
-
-root_argument = click.argument("root", metavar="PATH")

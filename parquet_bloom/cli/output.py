@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,9 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from parquet_bloom.results import Record
+    import pyarrow as pa
+
+    from parquet_bloom.results import Record, Table
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.drop import Dropped
     from parquet_bloom.verbs.index import IndexState
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe
     from parquet_bloom.verbs.verdicts import Pruning
-    from parquet_bloom.verbs.verify import Verification
-
-_Record = TypeVar("_Record", bound="Record")
+    from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
 LISTED = 60
 """Filters of one file up to which `inspect` gives each a line; of more it makes a line for each column."""
@@ -42,23 +42,79 @@ BAR_AFTER = 1.0
 # ---- outputs -----------------------------------------------------------------------------
 
 
-def print_json(rows: Any) -> None:
-    """Print records, one JSON object a line."""
-    for row in rows:
-        click.echo(json.dumps(row.to_dict()))
+def print_rows(
+    result: Table, output_format: str, records: Iterable[Record], without_rows: Iterable[FileInfo | VerifiedFile] = ()
+) -> None:
+    """Print a result's rows as CSV or Parquet, or as JSON its records, an object per line.
+
+    In CSV and Parquet the errors of files that have no row go to standard error.
+    """
+    if output_format == "json":
+        for record in records:
+            click.echo(json.dumps(record.to_dict()))
+    else:
+        table = result.to_arrow()
+        _write_arrow(table.to_batches(), table.schema, output_format)
+        for file in without_rows:
+            if file.error:
+                _refuse(file.path, file.error)
+
+
+def _write_arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, output_format: str) -> None:
+    """Write record batches to standard output as CSV or Parquet."""
+    stream = sys.stdout.buffer
+    if output_format == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetWriter(stream, schema) as file:
+            for batch in batches:
+                file.write_batch(batch)
+    else:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        fields = [field if _fits_csv(field.type) else field.with_type(pa.string()) for field in schema]
+        with csv.CSVWriter(stream, pa.schema(fields)) as lines:
+            for batch in batches:
+                columns = [column if _fits_csv(column.type) else _as_text(column) for column in batch.columns]
+                lines.write_batch(pa.record_batch(columns, schema=pa.schema(fields)))
+
+
+def _fits_csv(kind: pa.DataType) -> bool:
+    """Return whether pyarrow's CSV shows values of this type as the other formats do."""
+    import pyarrow.types as kinds
+
+    return any(is_kind(kind) for is_kind in (kinds.is_string, kinds.is_integer, kinds.is_floating, kinds.is_boolean))
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return values as text, lists as JSON."""
+    import pyarrow as pa
+
+    from parquet_bloom.values.encoding import literal_text
+    from parquet_bloom.verbs.keys import python_values
+
+    return pa.array(
+        (
+            None if value is None else json.dumps(value) if isinstance(value, list) else literal_text(value)
+            for value in python_values(column)
+        ),
+        pa.string(),
+    )
 
 
 def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
     """Print a sentence; on a terminal its lines are broken between words."""
     lines = " " * indent + text
-    if _is_terminal(sys.stderr if err else sys.stdout):
+    if is_terminal(sys.stderr if err else sys.stdout):
         width = shutil.get_terminal_size().columns
         hanging = " " * (indent + 2)
         lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
     click.secho(lines, fg=None if os.environ.get("NO_COLOR") else color, err=err)
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Return whether a person reads what is written to this stream."""
     return stream is not None and bool(stream.isatty())  # of a closed one Python makes None
 
 
@@ -81,13 +137,13 @@ def _show(table: Any) -> None:
     from rich.padding import Padding
 
     # What is not a terminal has no width: nothing is cut or wrapped there.
-    console = Console(width=None if _is_terminal(sys.stdout) else 10_000, highlight=False)
+    console = Console(width=None if is_terminal(sys.stdout) else 10_000, highlight=False)
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
 
-def print_inspection(found: Inspection, each: bool) -> None:
-    """Print what `inspect` found."""
-    for file in found.files:
+def print_inspection(inspection: Inspection, each: bool) -> None:
+    """Print what `inspect` returned."""
+    for file in inspection.files:
         if file.error:
             _refuse(file.path, file.error)
             continue
@@ -102,8 +158,8 @@ def print_inspection(found: Inspection, each: bool) -> None:
         else:
             _print_columns(file)
         _print_uses(file)
-    damaged = sum(file.is_damaged for file in found.files)
-    _print_total(len(found.files), [(len(found.rows), "filter")], damaged and f"{damaged:,} damaged")
+    damaged = sum(file.is_damaged for file in inspection.files)
+    _print_total(len(inspection.files), [(len(inspection.rows), "filter")], damaged and f"{damaged:,} damaged")
 
 
 def _print_filters(file: FileInfo) -> None:
@@ -218,17 +274,26 @@ def print_pruning(pruned: Pruning) -> None:
     )
 
 
-def print_candidates(found: Lookup, as_json: bool) -> int:
-    """Print what `lookup` found as it comes; return how many candidates there were."""
+def print_candidates(candidates: Lookup, output_format: str) -> int:
+    """Print the candidates of `lookup` as they come; return how many there were."""
     from parquet_bloom.values.encoding import literal_text
     from parquet_bloom.verbs.keys import python_values
 
     num_candidates = 0
-    for batch in found:
-        num_candidates += batch.num_rows - batch.column("path").null_count
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal num_candidates
+        for batch in candidates:
+            num_candidates += batch.num_rows - batch.column("path").null_count
+            yield batch
+
+    if output_format in ("csv", "parquet"):
+        _write_arrow(counted(), candidates.schema, output_format)
+        return num_candidates
+    for batch in counted():
         for key, row in zip(python_values(batch["key"]), batch.drop_columns(["key"]).to_pylist(), strict=True):
             shown = literal_text(key)
-            if as_json:
+            if output_format == "json":
                 line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
                 click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
             elif row["path"] is None:
@@ -262,22 +327,22 @@ def print_added(added: Added, told: str | None = None) -> None:
     _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
 
 
-def print_attached(attached: Attached, as_json: bool) -> None:
+def print_attached(attached: Attached, output_format: str) -> None:
     """Print what came of attaching Paimon's indexes."""
-    if as_json:
-        print_json(attached.rows)
-    else:
+    if output_format == "table":
         print_added(attached, "an index")
         if attached.version is not None:
             say(f"committed snapshot {attached.version}")
+    else:
+        print_rows(attached, output_format, attached.rows)
     for note in attached.notes:
-        say(note, color="yellow", err=as_json)
+        say(note, color="yellow", err=output_format != "table")
 
 
-def show_index(state: IndexState, as_json: bool) -> None:
+def print_index(state: IndexState, output_format: str) -> None:
     """Print the state of an index."""
-    if as_json:
-        click.echo(json.dumps(state.to_dict()))
+    if output_format != "table":
+        print_rows(state, output_format, [state])
     elif not state.exists:
         say(f"{state.root}: no index")
     else:
@@ -439,7 +504,7 @@ def _tail(error: BaseException) -> str:
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Progress | None]:
     """Show a bar on a terminal once the work has taken a while."""
-    if not _is_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         yield None
         return
     state = [0, 0]

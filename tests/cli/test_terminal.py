@@ -248,3 +248,39 @@ def test_ctrl_c_on_a_terminal_ends_the_bar_too(long_work):
     assert terminal.end() == 130
     assert "no file was left half written" in terminal.shown
     assert sorted(path.name for path in long_work.iterdir()) == ["a.parquet", "b.parquet"]
+
+
+# ---- what a terminal does not get, and what a shell completes ----------------------------
+
+
+def test_a_terminal_gets_no_parquet():
+    terminal = Terminal(PROGRAM, "inspect", str(FIXTURES / "pyarrow" / "small.parquet"), "--format", "parquet")
+    assert terminal.end() == 2
+    assert "not for a terminal; add > FILE" in terminal.shown
+    assert "PAR1" not in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("pru", "prune"),
+        ("inspect --for", "--format"),
+        ("inspect --format ''", "table json csv parquet"),
+        ("index paimon a", "attach"),
+        ("inspect sma", "files"),
+        ("lookup sma -k sma", "files"),
+        ("index create sma", "files"),
+        ("add sma -o sma", "files"),
+    ],
+)
+def test_bash_completes(words, completed):
+    script = f"""
+    compopt() {{ COMPREPLY=(files); }}
+    eval "$(_PARQUET_BLOOM_COMPLETE=bash_source parquet-bloom)"
+    COMP_WORDS=(parquet-bloom {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+    _parquet_bloom_completion parquet-bloom
+    echo "${{COMPREPLY[@]}}"
+    """
+    path = f"{Path(PROGRAM).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": path})
+    assert (ran.stdout.strip(), ran.stderr) == (completed, "")
