@@ -49,6 +49,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, LogicalType, Phy
 from parquet_bloom.tables import LiveFile
 from parquet_bloom.values.arrays import hash_array
 from parquet_bloom.values.encoding import encode_literal, hash_plain
+from parquet_bloom.values.literals import PER_SECOND
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -485,8 +486,7 @@ def _integers(chunk: Any, name: str, size: int) -> Any:
     if not is_time and not (name.startswith("TIMESTAMP") and pa.types.is_timestamp(kind)):
         raise TypeError(f"an array of {kind} is not what Paimon has as {name}")
     ticks = chunk.cast(pa.int32()).cast(pa.int64()) if pa.types.is_time32(kind) else chunk.cast(pa.int64())
-    wanted = 1_000 if is_time or size <= 3 else 1_000_000
-    given = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.unit]
+    wanted, given = PER_SECOND["ms" if is_time or size <= 3 else "us"], PER_SECOND[kind.unit]
     if given <= wanted:
         return pc.multiply_checked(ticks, _int64(wanted // given))
     return floored(ticks, given // wanted)

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 BLOCK_BYTES = 32
-MIN_BYTES = 32
-"""The smallest bitset that the format knows: one block."""
 MIN_PORTABLE_BYTES = 64
 """The smallest bitset that every engine reads; nothing smaller is written unasked."""
 MAX_BYTES = 128 * 1024 * 1024

@@ -284,9 +284,17 @@ class Binder:
         if not values:
             return Fixed(Verdict(MIGHT, "any value is not among none") if is_negated else _NONE_LISTED)
         literals = Literals([self._readings(leaf, value) for value in together(values)])
-        if_found = Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present")
-        if_absent = Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER)
-        return ColumnTest(number, leaf, op, is_negated, keeps_nulls, literals, reader, if_found, if_absent)
+        return ColumnTest(
+            number=number,
+            leaf=leaf,
+            op=op,
+            is_negated=is_negated,
+            keeps_nulls=keeps_nulls,
+            literals=literals,
+            reader=reader,
+            if_found=Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present"),
+            if_absent=Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER),
+        )
 
     def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
         found = readings(leaf, value)

@@ -233,7 +233,7 @@ class NullTest(Bound):
         return Verdict(MIGHT, f"{name} may hold nulls")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnTest(Bound):
     """`column op literals`, none of them NULL. `number` tells the tests of a condition apart."""
 

@@ -314,11 +314,6 @@ def together(values: tuple[Any, ...]) -> tuple[Any, ...]:
 _HUGE = 10**100
 
 
-def unlisted(value: Any) -> Any:
-    """Return the literal itself of one that stands with others."""
-    return value.value if isinstance(value, Listed) else value
-
-
 # ---- pyarrow-style filters ---------------------------------------------------------------
 
 _FILTER_OPS = {"=": "=", "==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}

@@ -175,7 +175,9 @@ class LookupTask:
         spare = None if self.lists_keys else _CHECKS * len(part.keys)
         options = self.storage_options
         search = Search(
-            *(self.path, part.keys, self.timezone),
+            self.path,
+            part.keys,
+            timezone=self.timezone,
             snapshot=snapshot,
             storage_options=options,
             sets=part.sets,
@@ -253,7 +255,7 @@ def _find(
     except (ColumnNotFoundError, LiteralError):
         hits.unpersist()
         raise
-    hit = Search(task.path, keys, task.timezone, findings=findings).conflict
+    hit = Search(task.path, keys, timezone=task.timezone, findings=findings).conflict
     return _Found(hits, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [])
 
 

@@ -7,13 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom import _kernel
-from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.format.schema import (
+    BYTE_ARRAY,
+    DOUBLE,
+    FIXED,
+    FLOAT,
+    INT32,
+    INT64,
+    INT96,
+    LeafColumn,
+    PhysicalType,
+)
+from parquet_bloom.values.encoding import both_zeros, decode_plain, pack_float, pack_int96, unpack_int96
+from parquet_bloom.values.literals import DAY, byte_array_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from parquet_bloom.format.schema import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64, INT96
-from parquet_bloom.values.encoding import both_zeros, decode_plain, pack_float, pack_int96, unpack_int96
-from parquet_bloom.values.literals import DAY, byte_array_types
 
 # --- arrays ---------------------------------------------------------------------------------------------------
 

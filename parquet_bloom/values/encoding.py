@@ -60,6 +60,8 @@ from parquet_bloom.format.schema import (
 from parquet_bloom.values.literals import (
     DAY,
     EPOCH_ORDINAL,
+    MICROSECOND,
+    MILLISECOND,
     SECOND,
     DateLiteral,
     DecimalLiteral,
@@ -86,15 +88,17 @@ from parquet_bloom.values.text import (
     zone_of,
 )
 
-NANOSECONDS = {"MILLIS": 1_000_000, "MICROS": 1_000, "NANOS": 1}
-_EPOCH_JULIAN_DAY = 2_440_588
-_DECIMAL_DIGITS = 38  # what Spark and DuckDB hold; beyond, they round, or compare as DOUBLE
+NANOSECONDS = {"MILLIS": MILLISECOND, "MICROS": MICROSECOND, "NANOS": 1}
+EPOCH_JULIAN_DAY = 2_440_588
+DECIMAL_DIGITS = 38  # what Spark and DuckDB hold; beyond, they round, or compare as DOUBLE
 _MAX_DECIMAL_BYTES = 32  # 76 digits, the most that any engine writes
 
 GREGORIAN_FROM = date(1582, 10, 15).toordinal() - EPOCH_ORDINAL
 """The first day, since 1970, of the calendar that engines agree about."""
 
-_ZONES_SETTLED_FROM = (date(1900, 1, 1).toordinal() - EPOCH_ORDINAL) * DAY
+ZONES_AGREED_FROM = (date(1900, 1, 1).toordinal() - EPOCH_ORDINAL) * DAY
+"""The first instant, in nanoseconds since 1970, whose offset in a time zone engines agree about."""
+
 _REBASED = "Spark shifts dates before 1582-10-15 and instants before 1900 in files of its older versions"
 
 
@@ -206,8 +210,8 @@ def _require_common_decimal(integer_digits: int, scale: int, literal: DecimalLit
     """Refuse what no common type of 38 digits holds: engines then round the column, the literal or both."""
     if not literal.value.is_finite():
         raise _Unprovable(f"{literal.value} is no decimal number")
-    if max(integer_digits, literal.integer_digits) + max(scale, literal.scale) > _DECIMAL_DIGITS:
-        raise _Unprovable(f"column and literal have no common DECIMAL of {_DECIMAL_DIGITS} digits, so engines round")
+    if max(integer_digits, literal.integer_digits) + max(scale, literal.scale) > DECIMAL_DIGITS:
+        raise _Unprovable(f"column and literal have no common DECIMAL of {DECIMAL_DIGITS} digits, so engines round")
 
 
 def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
@@ -219,8 +223,8 @@ def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
 
 
 def _decimal_from_integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
-    if abs(value) >= 10**_DECIMAL_DIGITS:
-        raise _Unprovable(f"the literal has more than {_DECIMAL_DIGITS} digits")
+    if abs(value) >= 10**DECIMAL_DIGITS:
+        raise _Unprovable(f"the literal has more than {DECIMAL_DIGITS} digits")
     yield from _decimal(leaf, from_decimal(Decimal(value)))
 
 
@@ -386,7 +390,7 @@ def _instants(literal: Timestamp, zone: tzinfo | None) -> list[int]:
         raise _Unprovable("a timestamp without zone on a UTC-adjusted column needs timezone=")
     else:
         instants = [literal.nanoseconds - _offset(literal, zone, fold) for fold in (0, 1)]
-    if min(instants) < _ZONES_SETTLED_FROM:
+    if min(instants) < ZONES_AGREED_FROM:
         raise _Unprovable(_REBASED)
     return instants
 
@@ -430,14 +434,14 @@ def _int96_from_date(leaf: LeafColumn, literal: DateLiteral, zone: tzinfo | None
 def pack_int96(nanoseconds: int) -> Iterator[bytes]:
     """Return the 12 bytes of an INT96: nanoseconds of the day, then the Julian day."""
     days, rest = divmod(nanoseconds, DAY)
-    if -(2**31) <= days + _EPOCH_JULIAN_DAY < 2**31:
-        yield struct.pack("<qi", rest, days + _EPOCH_JULIAN_DAY)
+    if -(2**31) <= days + EPOCH_JULIAN_DAY < 2**31:
+        yield struct.pack("<qi", rest, days + EPOCH_JULIAN_DAY)
 
 
 def unpack_int96(plain: bytes) -> int:
     """Return the day since 1970 and the nanoseconds of the day of an INT96."""
     nanoseconds, day = struct.unpack("<qi", plain)
-    return int((day - _EPOCH_JULIAN_DAY) * DAY + nanoseconds)
+    return int((day - EPOCH_JULIAN_DAY) * DAY + nanoseconds)
 
 
 def _decode_int96(leaf: LeafColumn, plain: bytes) -> datetime | Timestamp:
@@ -449,7 +453,7 @@ def _decode_int96(leaf: LeafColumn, plain: bytes) -> datetime | Timestamp:
 Encoder = Callable[..., Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """How the values of one kind of column are written, read and typed.
 
@@ -483,112 +487,131 @@ def _bits_fit(leaf: LeafColumn) -> bool:
 
 
 _BOOLEANS = Rule(
-    "booleans",
-    {bool: lambda leaf, value: iter([b"\x01" if value else b"\x00"])},
-    lambda leaf, plain: plain != b"\0",
-    parse_boolean,
-    "a bool such as True",
-    "true",
+    plural="booleans",
+    encode={bool: lambda leaf, value: iter([b"\x01" if value else b"\x00"])},
+    decode=lambda leaf, plain: plain != b"\0",
+    parse=parse_boolean,
+    example="a bool such as True",
+    typed="true",
 )
 INTEGERS = Rule(
-    "{bits}-bit integers",
-    {int: _integer, FloatLiteral: _integer_from_float, DecimalLiteral: _integer_from_decimal},
-    _decode_integer,
-    parse_integer,
-    "an int such as 42",
-    "42",
+    plural="{bits}-bit integers",
+    encode={int: _integer, FloatLiteral: _integer_from_float, DecimalLiteral: _integer_from_decimal},
+    decode=_decode_integer,
+    parse=parse_integer,
+    example="an int such as 42",
+    typed="42",
 )
 SIZED_INTEGERS = Rule(
-    "{sign}{sized}-bit integers",
-    INTEGERS.encode,
-    _decode_integer,
-    parse_integer,
-    INTEGERS.example,
-    INTEGERS.typed,
-    _bits_fit,
+    plural="{sign}{sized}-bit integers",
+    encode=INTEGERS.encode,
+    decode=_decode_integer,
+    parse=parse_integer,
+    example=INTEGERS.example,
+    typed=INTEGERS.typed,
+    holds=_bits_fit,
 )
 FLOATS = Rule(
-    "{bits}-bit floats",
-    {FloatLiteral: _float, int: _float_from_integer, DecimalLiteral: _float_from_decimal},
-    _decode_float,
-    parse_float,
-    "a float such as 1.5",
-    "1.5",
+    plural="{bits}-bit floats",
+    encode={FloatLiteral: _float, int: _float_from_integer, DecimalLiteral: _float_from_decimal},
+    decode=_decode_float,
+    parse=parse_float,
+    example="a float such as 1.5",
+    typed="1.5",
 )
 HALF_FLOATS = Rule(
-    FLOATS.plural,
-    FLOATS.encode,
-    _decode_float,
-    parse_float,
-    FLOATS.example,
-    FLOATS.typed,
-    lambda leaf: leaf.width == 2,
+    plural=FLOATS.plural,
+    encode=FLOATS.encode,
+    decode=_decode_float,
+    parse=parse_float,
+    example=FLOATS.example,
+    typed=FLOATS.typed,
+    holds=lambda leaf: leaf.width == 2,
 )
 DECIMALS = Rule(
-    "decimals of up to {precision} digits, {scale} of them after the point",
-    {DecimalLiteral: _decimal, int: _decimal_from_integer, FloatLiteral: _decimal_from_float},
-    _decode_decimal,
-    parse_decimal,
-    "a decimal.Decimal such as Decimal('1.50')",
-    "1.50",
-    _decimal_fits,
+    plural="decimals of up to {precision} digits, {scale} of them after the point",
+    encode={DecimalLiteral: _decimal, int: _decimal_from_integer, FloatLiteral: _decimal_from_float},
+    decode=_decode_decimal,
+    parse=parse_decimal,
+    example="a decimal.Decimal such as Decimal('1.50')",
+    typed="1.50",
+    holds=_decimal_fits,
 )
-TEXTS = Rule("texts", {str: _text, bytes: _raw}, _decode_text, parse_text, "a str such as 'abc'", "abc")
+TEXTS = Rule(
+    plural="texts",
+    encode={str: _text, bytes: _raw},
+    decode=_decode_text,
+    parse=parse_text,
+    example="a str such as 'abc'",
+    typed="abc",
+)
 BYTES = Rule(
-    "byte strings",
-    {bytes: _raw, str: _text_for_bytes},
-    _decode_bytes,
-    parse_bytes,
-    "bytes such as b'abc'",
-    "abc or 0x616263",
+    plural="byte strings",
+    encode={bytes: _raw, str: _text_for_bytes},
+    decode=_decode_bytes,
+    parse=parse_bytes,
+    example="bytes such as b'abc'",
+    typed="abc or 0x616263",
 )
-DOCUMENTS = Rule("documents", {bytes: _raw}, _decode_bytes, parse_bytes, "bytes such as b'abc'", "0x616263")
+DOCUMENTS = Rule(
+    plural="documents",
+    encode={bytes: _raw},
+    decode=_decode_bytes,
+    parse=parse_bytes,
+    example="bytes such as b'abc'",
+    typed="0x616263",
+)
 FIXED_BYTES = Rule(
-    "byte strings of {width} bytes", {bytes: _fixed}, _decode_bytes, parse_bytes, "bytes such as b'abc'", "0x616263"
+    plural="byte strings of {width} bytes",
+    encode={bytes: _fixed},
+    decode=_decode_bytes,
+    parse=parse_bytes,
+    example="bytes such as b'abc'",
+    typed="0x616263",
 )
 UUIDS = Rule(
-    "UUIDs",
-    {uuid.UUID: lambda leaf, value: iter([value.bytes]), bytes: _uuid_bytes},
-    lambda leaf, plain: uuid.UUID(bytes=plain),
-    parse_uuid,
-    "a uuid.UUID, or its 16 bytes",
-    "01234567-89ab-cdef-0123-456789abcdef",
-    lambda leaf: leaf.width == 16,
+    plural="UUIDs",
+    encode={uuid.UUID: lambda leaf, value: iter([value.bytes]), bytes: _uuid_bytes},
+    decode=lambda leaf, plain: uuid.UUID(bytes=plain),
+    parse=parse_uuid,
+    example="a uuid.UUID, or its 16 bytes",
+    typed="01234567-89ab-cdef-0123-456789abcdef",
+    holds=lambda leaf: leaf.width == 16,
 )
 DATES = Rule(
-    "dates",
-    {DateLiteral: _date, Timestamp: _date_from_timestamp},
-    _decode_date,
-    parse_date,
-    "a datetime.date such as date(2024, 2, 3)",
-    "2024-02-03",
+    plural="dates",
+    encode={DateLiteral: _date, Timestamp: _date_from_timestamp},
+    decode=_decode_date,
+    parse=parse_date,
+    example="a datetime.date such as date(2024, 2, 3)",
+    typed="2024-02-03",
 )
 TIMES = Rule(
-    "times",
-    {TimeOfDay: _time, ZonedTime: _zoned_time},
-    _decode_time,
-    parse_time,
-    "a datetime.time such as time(12, 30)",
-    "12:30:00.5",
-    _unit_fits,
+    plural="times",
+    encode={TimeOfDay: _time, ZonedTime: _zoned_time},
+    decode=_decode_time,
+    parse=parse_time,
+    example="a datetime.time such as time(12, 30)",
+    typed="12:30:00.5",
+    holds=_unit_fits,
 )
 TIMESTAMPS = Rule(
-    "timestamps",
-    {Timestamp: _timestamp, DateLiteral: _timestamp_from_date},
-    _decode_timestamp,
-    parse_timestamp,
-    "a datetime such as datetime(2024, 2, 3, 12, 30)",
-    "2024-02-03T12:30:00Z",
-    _unit_fits,
+    plural="timestamps",
+    encode={Timestamp: _timestamp, DateLiteral: _timestamp_from_date},
+    decode=_decode_timestamp,
+    parse=parse_timestamp,
+    example="a datetime such as datetime(2024, 2, 3, 12, 30)",
+    typed="2024-02-03T12:30:00Z",
+    holds=_unit_fits,
     zoned=True,
 )
 OLD_TIMESTAMPS = Rule(
-    TIMESTAMPS.plural,
-    {Timestamp: _int96, DateLiteral: _int96_from_date},
-    _decode_int96,
-    parse_timestamp,
-    TIMESTAMPS.example,
-    TIMESTAMPS.typed,
+    plural=TIMESTAMPS.plural,
+    encode={Timestamp: _int96, DateLiteral: _int96_from_date},
+    decode=_decode_int96,
+    parse=parse_timestamp,
+    example=TIMESTAMPS.example,
+    typed=TIMESTAMPS.typed,
     zoned=True,
 )
 
@@ -657,8 +680,8 @@ def unbuildable(leaf: LeafColumn) -> str | None:
     logical = leaf.logical_type
     if logical is not None and logical.name == "FLOAT16":
         return "DuckDB hashes FLOAT16 as FLOAT, and would find no rows at all"
-    if logical is not None and logical.name == "DECIMAL" and logical.precision > _DECIMAL_DIGITS:
-        return f"DuckDB reads decimals of over {_DECIMAL_DIGITS} digits as DOUBLE, and would find no rows at all"
+    if logical is not None and logical.name == "DECIMAL" and logical.precision > DECIMAL_DIGITS:
+        return f"DuckDB reads decimals of over {DECIMAL_DIGITS} digits as DOUBLE, and would find no rows at all"
     return untrusted(leaf)
 
 

@@ -13,8 +13,13 @@ from fractions import Fraction
 from functools import cache, total_ordering
 from typing import Any
 
-SECOND = 1_000_000_000
+MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 DAY = 86_400 * SECOND
+"""In nanoseconds."""
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
+"""How many of a unit, as NumPy and Arrow write it, a second has."""
+
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
@@ -218,8 +223,8 @@ def _from_datetime64(value: Any) -> object:
     if unit in ("Y", "M", "W", "D"):
         return DateLiteral(int(value.astype("datetime64[D]").astype("int64")))
     ticks = int(value.astype("int64")) * count
-    if unit in _DATETIME64_PER_SECOND:
-        nanoseconds = Fraction(ticks * SECOND, _DATETIME64_PER_SECOND[unit])
+    if unit in PER_SECOND:
+        nanoseconds = Fraction(ticks * SECOND, PER_SECOND[unit])
     else:
         nanoseconds = Fraction(ticks * _DATETIME64_SECONDS[unit] * SECOND)
     # Finer than a nanosecond: no column holds it and no engine types it.
@@ -227,7 +232,6 @@ def _from_datetime64(value: Any) -> object:
 
 
 _DATETIME64_SECONDS = {"h": 3600, "m": 60}
-_DATETIME64_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15, "as": 10**18}
 
 
 def _from_pyarrow(value: Any) -> object:
@@ -241,11 +245,11 @@ def _from_pyarrow(value: Any) -> object:
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         return _from_pyarrow(value.value)
     if pa.types.is_timestamp(kind):
-        return Timestamp(value.value * (SECOND // _DATETIME64_PER_SECOND[kind.unit]), utc=kind.tz is not None)
+        return Timestamp(value.value * (SECOND // PER_SECOND[kind.unit]), utc=kind.tz is not None)
     if pa.types.is_time(kind):
-        return TimeOfDay(value.value * (SECOND // _DATETIME64_PER_SECOND[kind.unit]))
+        return TimeOfDay(value.value * (SECOND // PER_SECOND[kind.unit]))
     if pa.types.is_date(kind):
-        return DateLiteral(value.value if kind == pa.date32() else value.value // 86_400_000)
+        return DateLiteral(value.value if kind == pa.date32() else value.value // (DAY // MILLISECOND))
     if pa.types.is_decimal(kind):
         return DecimalLiteral(value.as_py(), max(kind.scale, 0), kind.precision - kind.scale)
     if pa.types.is_floating(kind):

@@ -14,7 +14,7 @@ from typing import Any
 
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.values.encoding import Encodings, literal_text, untrusted
-from parquet_bloom.values.literals import DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
+from parquet_bloom.values.literals import DAY, DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
 
 Key = Any
 """An int, a float or bytes; Fractions stand for literals between two integers."""
@@ -72,7 +72,7 @@ def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:
         case DateLiteral(days) if _kind(leaf) == "date":
             return days
         case Timestamp(nanoseconds) if _kind(leaf) == "date":
-            return Fraction(nanoseconds, 86_400 * 10**9)
+            return Fraction(nanoseconds, DAY)
         case str():
             return literal.encode()
         case bytes():

@@ -7,7 +7,6 @@ import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
@@ -17,14 +16,17 @@ from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralErr
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.values.arrays import hash_array
 from parquet_bloom.values.encoding import (
+    DECIMAL_DIGITS,
     GREGORIAN_FROM,
+    NANOSECONDS,
+    ZONES_AGREED_FROM,
     encode_literal,
     is_never_rebased,
     literal_text,
     parse_literal,
     untrusted,
 )
-from parquet_bloom.values.literals import normalize_literal
+from parquet_bloom.values.literals import PER_SECOND, SECOND, normalize_literal
 from parquet_bloom.values.ordering import Key, literal_interval
 
 if TYPE_CHECKING:
@@ -392,11 +394,6 @@ def _of_dates(leaf: LeafColumn, keys: Keys) -> _Entries | None:
     return _Entries(stored, stored, unprovable=is_rebased)
 
 
-_EPOCH = date(1970, 1, 1)
-_ZONES_SETTLED_FROM = (date(1900, 1, 1) - _EPOCH).days * 86_400
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "MILLIS": 10**3, "MICROS": 10**6, "NANOS": 10**9}
-
-
 def _of_timestamps(leaf: LeafColumn, keys: Keys) -> _Entries | None:
     """Return timestamps that are whole in the column's unit and in microseconds: engines cut others in several ways."""
     import pyarrow as pa
@@ -405,8 +402,9 @@ def _of_timestamps(leaf: LeafColumn, keys: Keys) -> _Entries | None:
     logical, kind = leaf.logical_type, keys.shown.type
     if logical is None or not pa.types.is_timestamp(kind) or (kind.tz is not None) != logical.is_adjusted_to_utc:
         return None
-    count, per_second, wanted = keys.shown.cast(pa.int64()), _PER_SECOND[kind.unit], _PER_SECOND[logical.unit or ""]
-    coarsest = min(wanted, 10**6)
+    count = keys.shown.cast(pa.int64())
+    per_second, wanted = PER_SECOND[kind.unit], SECOND // NANOSECONDS[logical.unit or ""]
+    coarsest = min(wanted, PER_SECOND["us"])
     if per_second > coarsest:
         step = per_second // coarsest
         if not pc.all(pc.equal(pc.multiply(pc.divide(count, step), step), count)).as_py():
@@ -417,12 +415,9 @@ def _of_timestamps(leaf: LeafColumn, keys: Keys) -> _Entries | None:
         stored = pc.multiply_checked(count, wanted // per_second)
     if not logical.is_adjusted_to_utc:
         return _Entries(stored, stored)
-    is_rebased = pc.less(count, _ZONES_SETTLED_FROM * per_second)
+    is_rebased = pc.less(count, ZONES_AGREED_FROM // SECOND * per_second)
     stored = _only_where(pc.invert(is_rebased), stored)
     return _Entries(stored, stored, unprovable=is_rebased)
-
-
-_DECIMAL_DIGITS = 38
 
 
 def _of_decimals(leaf: LeafColumn, keys: Keys) -> _Entries | None:
@@ -435,15 +430,15 @@ def _of_decimals(leaf: LeafColumn, keys: Keys) -> _Entries | None:
         return None
     if leaf.width is None or leaf.width > 16:
         return None
-    wide = pa.decimal128(_DECIMAL_DIGITS, 0)
+    wide = pa.decimal128(DECIMAL_DIGITS, 0)
     scale = logical.scale
-    if max(logical.precision - scale, kind.precision - kind.scale) + max(scale, kind.scale) > _DECIMAL_DIGITS:
+    if max(logical.precision - scale, kind.precision - kind.scale) + max(scale, kind.scale) > DECIMAL_DIGITS:
         nothing = pa.nulls(len(keys), wide)
         return _Entries(nothing, nothing, unprovable=pc.is_valid(keys.shown))
     values: Any = keys.shown
-    scaled = values.cast(pa.decimal128(_DECIMAL_DIGITS, scale), safe=False)
+    scaled = values.cast(pa.decimal128(DECIMAL_DIGITS, scale), safe=False)
     if kind.scale > scale:
-        scaled = _only_where(pc.equal(scaled.cast(pa.decimal128(_DECIMAL_DIGITS, kind.scale)), values), scaled)
+        scaled = _only_where(pc.equal(scaled.cast(pa.decimal128(DECIMAL_DIGITS, kind.scale)), values), scaled)
     unscaled = pa.Array.from_buffers(wide, len(scaled), scaled.buffers(), offset=scaled.offset)
     if leaf.width < 16:
         least, most = (

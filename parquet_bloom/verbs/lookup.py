@@ -11,7 +11,7 @@ import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,7 @@ class Search:
 
     path: tuple[str, ...]
     keys: Keys
+    _: KW_ONLY
     timezone: str | None
     cache: Cache = SHARED
     limits: Limits = DEFAULT_LIMITS
@@ -432,7 +433,16 @@ def lookup(
     schema = candidates_schema(read.shown.type)
     hits = _hits(
         sources,
-        Search(path, read, timezone, cache, limits, snapshot, index, storage_options),
+        Search(
+            path,
+            read,
+            timezone=timezone,
+            cache=cache,
+            limits=limits,
+            snapshot=snapshot,
+            index=index,
+            storage_options=storage_options,
+        ),
         strict=strict,
         progress=progress,
         log=log,

@@ -17,6 +17,8 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.values.encoding import EPOCH_JULIAN_DAY
+from parquet_bloom.values.literals import DAY, MICROSECOND
 
 
 def build_index(
@@ -150,9 +152,6 @@ def _int96(values: pa.Array) -> pa.Array:
     low, high, day = (pc.list_element(triples, i) for i in range(3))
     low, high, day = low.cast(pa.int64()), high.cast(pa.int64()), day.view(pa.int32()).cast(pa.int64())
     nanoseconds = pc.bit_wise_or(low, pc.shift_left(high, pa.scalar(32, pa.int64())))
-    days = pc.subtract(day, pa.scalar(_EPOCH_JULIAN_DAY, pa.int64()))
-    micros = pc.add(pc.multiply(days, pa.scalar(86_400_000_000, pa.int64())), floored(nanoseconds, 1000))
+    days = pc.subtract(day, pa.scalar(EPOCH_JULIAN_DAY, pa.int64()))
+    micros = pc.add(pc.multiply(days, pa.scalar(DAY // MICROSECOND, pa.int64())), floored(nanoseconds, MICROSECOND))
     return micros.cast(pa.timestamp("us"))
-
-
-_EPOCH_JULIAN_DAY = 2_440_588

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Listed, Not, Or, Predicate, col, unlisted
+from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Listed, Not, Or, Predicate, col
 
 F32 = [struct.unpack("<f", struct.pack("<f", x))[0] for x in (0.1, 1.1, 16_777_216.0, 3.4e38, 1e-45)]
 FLOATS = [0.0, -0.0, 1.0, -1.5, 2.5, math.inf, -math.inf, math.nan, *F32]
@@ -519,4 +519,6 @@ def sql_text(node: Predicate) -> str:
 
 
 def _ours(value: Any) -> str:
-    return "NULL" if value is None else unlisted(value).ours
+    if value is None:
+        return "NULL"
+    return (value.value if isinstance(value, Listed) else value).ours
