@@ -28,7 +28,7 @@ from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
 from parquet_bloom.spark.session import cores, interruptibly, job
 from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.local_files import temporary_path
 from parquet_bloom.storage.rewrite import join_output, rewrite
 from parquet_bloom.storage.store_errors import ask
@@ -151,7 +151,7 @@ def _retrofit(
     progress: Progress | None,
 ) -> DataFrame:
     work.call([])  # raises what would be wrong for any file
-    asked = paths_of(paths)
+    asked = listed(paths_of(paths))
     sources = parquet_only(find(asked, storage_options=work.options["storage_options"]))
     targets = targets_of(sources, asked, output)
     left = [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.strays import parquet_only
 from parquet_bloom.tables import Snapshot, is_table, kind_of_path, listed_paths, live_sources
 from parquet_bloom.verbs.parallel import Progress
@@ -40,7 +40,7 @@ _ROWS_AT_ONCE = 1000
 def paths_of(paths: Any) -> PathLike | list[PathLike]:
     """Return paths as the verbs take them, those of a DataFrame (its column `path`, or its only one) as a list."""
     if not hasattr(paths, "sparkSession"):
-        return local_path(paths) if isinstance(paths, str | os.PathLike) else list(map(local_path, paths))
+        return local_path(paths) if isinstance(paths, str | os.PathLike) else list(map(local_path, listed(paths)))
     column = "path" if "path" in paths.columns or len(paths.columns) > 1 else paths.columns[0]
     return [local_path(row[0]) for row in paths.select(column).collect()]
 
@@ -63,10 +63,10 @@ def live_sources_of(
     paths: Any, storage_options: StorageOptions, catalog: str | None = None
 ) -> tuple[list[Source], Snapshot | None]:
     """Return the files that `paths` name, which may be a DataFrame; of a table the live ones, and their snapshot."""
-    listed = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
+    asked = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
     if catalog is None:
-        listed = [given if is_table(given) else paths_of(given) for given in listed_paths(listed)]
-    sources, snapshot = live_sources(listed, catalog=catalog, storage_options=storage_options)
+        asked = [given if is_table(given) else paths_of(given) for given in listed_paths(asked)]
+    sources, snapshot = live_sources(asked, catalog=catalog, storage_options=storage_options)
     return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 

@@ -21,6 +21,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, find_leaf
 from parquet_bloom.storage import local_files, s3
 from parquet_bloom.storage.partitions import PARTITION, Partitions, partitions_of
 from parquet_bloom.storage.store_errors import ask, code_of, is_absence, store_error
+from parquet_bloom.values.interchange import from_arrow, speaks_arrow
 
 LOG = logging.getLogger("parquet_bloom")
 
@@ -225,8 +226,17 @@ def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]
 
 
 def listed(paths: Any) -> list[Any]:
-    """Return `paths` as a list, also where they are a single path, open file or buffer."""
-    return [paths] if isinstance(paths, str | os.PathLike) or is_open_file(paths) else list(paths)
+    """Return `paths` as a list, also where they are a single path, open file or buffer, or a column of Arrow's."""
+    if isinstance(paths, str | os.PathLike) or is_open_file(paths):
+        return [paths]
+    if not speaks_arrow(paths):
+        return list(paths)
+    column: Any = from_arrow(paths)
+    if (names := getattr(column, "column_names", None)) is not None:
+        if len(names) != 1:
+            raise TypeError(f"paths are one column, and this table has {len(names)}: {', '.join(names)}")
+        column = column.column(0)
+    return list(column.to_pylist())
 
 
 def is_open_file(path: Any) -> bool:

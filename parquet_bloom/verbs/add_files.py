@@ -31,7 +31,7 @@ from parquet_bloom.format.splice import splice_filters
 from parquet_bloom.results import Table
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
 from parquet_bloom.values.encoding import most_hashes, unbuildable
 from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
@@ -51,6 +51,7 @@ from parquet_bloom.verbs.retrofit import (
     append_footer,
     carry_out,
     column_error,
+    find_with_targets,
     is_left_alone,
     left_alone,
     note_stale,
@@ -58,7 +59,6 @@ from parquet_bloom.verbs.retrofit import (
     parquet_outcomes,
     raise_refusals,
     require_writable,
-    targets_of,
 )
 
 DEFAULT_FPP = 0.01
@@ -162,8 +162,8 @@ def add_files(
     progress: Progress | None,
 ) -> Added:
     """Return what was done to give the files at `paths` filters."""
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    plans = plan_adds(sources, targets_of(sources, paths, output), options)
+    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
+    plans = plan_adds(sources, targets, options)
     raise_refusals(plans, strict=strict)
     if dry_run:
         return Added(tuple(preview_add(plan, options) for plan in plans))

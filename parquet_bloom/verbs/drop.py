@@ -19,7 +19,7 @@ from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.format.splice import splice_filters, splice_key_values
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive, run
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import rewrite
 from parquet_bloom.verbs.parallel import Progress, Ticker
 from parquet_bloom.verbs.retrofit import (
@@ -27,12 +27,12 @@ from parquet_bloom.verbs.retrofit import (
     Edits,
     Status,
     append_footer,
+    find_with_targets,
     is_left_alone,
     note_stale,
     parquet_outcomes,
     raise_if_everywhere_missing,
     require_writable,
-    targets_of,
 )
 
 
@@ -102,8 +102,7 @@ def drop(
     if restore and columns:
         raise UnsupportedError("--restore cuts the whole file back, so it takes all columns; leave --column out")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    targets = targets_of(sources, paths, output)
+    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
     checked: list[tuple[Source, str | None, _DropPlan | Exception | None]] = []
     surveyed = drive((source, _survey_drop(source, wanted)) for source in sources)
     for source, target, outcome in parquet_outcomes(surveyed, targets):

@@ -23,7 +23,7 @@ from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
 from parquet_bloom.format.splice import splice_key_values
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive, run
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import rewrite, summaries_above
 from parquet_bloom.verbs.add_files import Added
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
@@ -33,13 +33,13 @@ from parquet_bloom.verbs.retrofit import (
     FilePlan,
     append_checked,
     carry_out,
+    find_with_targets,
     is_left_alone,
     left_alone,
     note_stale,
     parquet_outcomes,
     raise_refusals,
     require_writable,
-    targets_of,
 )
 
 
@@ -93,8 +93,7 @@ def add_filter(
     builder = partial(hudi.Builder, type=type, num_entries=ndv, fpp=fpp, max_entries=max_entries)
     builder()  # refuses what cannot be
     options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
-    targets = targets_of(sources, paths, output)
+    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
     surveyed = drive((source, read_footer(source.size)) for source in sources)
     plans = [_checked(*found, options) for found in parquet_outcomes(surveyed, targets)]
     raise_refusals(plans, strict=strict)

@@ -26,6 +26,7 @@ from parquet_bloom.values.encoding import (
     parse_literal,
     untrusted,
 )
+from parquet_bloom.values.interchange import from_arrow, speaks_arrow
 from parquet_bloom.values.literals import PER_SECOND, SECOND, normalize_literal
 from parquet_bloom.values.ordering import Key, literal_interval
 
@@ -65,12 +66,10 @@ def read_keys(keys: Any, column: str) -> Keys:
         keys = keys[name]
         if isinstance(keys, str | bytes) or _names_of(keys) is not None:
             raise TypeError(f"the keys in {name!r} are to be a list or an array, not {_kind(keys)}")
-    elif isinstance(keys, pa.Table | pa.RecordBatch):
-        keys = _only(keys, column, "the table of keys", KeyColumnError)
-    elif hasattr(keys, "__arrow_c_stream__") and not hasattr(keys, "dtype"):
-        keys = _of_stream(pa.chunked_array(keys), column)
-    elif hasattr(keys, "__arrow_c_array__") and not hasattr(keys, "dtype"):
-        keys = _of_stream(pa.chunked_array([pa.array(keys)]), column)
+    elif speaks_arrow(keys):
+        keys = from_arrow(keys)
+        if isinstance(keys, pa.Table):
+            keys = _only(keys, column, "the table of keys", KeyColumnError)
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return _of_arrow(keys)
     if getattr(keys, "ndim", 1) != 1:
@@ -96,17 +95,6 @@ def _chosen(names: list[Any], column: str) -> Any:
     if len(names) == 1:
         return names[0]
     raise KeyColumnError(column, map(str, names), where="the table of keys")
-
-
-def _of_stream(whole: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-    """Return the keys of an array, or of the column of what came as structs: Arrow's form of a table."""
-    import pyarrow as pa
-
-    if not pa.types.is_struct(whole.type):
-        return whole
-    batches = [pa.RecordBatch.from_struct_array(chunk) for chunk in whole.chunks]
-    table = pa.Table.from_batches(batches, pa.schema(list(whole.type)))
-    return _only(table, column, "the table of keys", KeyColumnError)
 
 
 def _listed(keys: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
-from parquet_bloom.filters.index import BloomIndex, Place, index_of
+from parquet_bloom.filters.index import BloomIndex, Place
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE, NO_FILTER, distrust, usable
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
@@ -28,11 +28,12 @@ from parquet_bloom.storage.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
-from parquet_bloom.tables import LiveFile, Snapshot, directory_of, fsspec_options, live_sources
+from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
 from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.values.encoding import uncountable
 from parquet_bloom.values.statistics import Bounds, BoundsReader
 from parquet_bloom.verbs.keys import Keys, KeySet, key_set, python_values, read_keys, write_candidates
+from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict
 
@@ -423,34 +424,30 @@ def lookup(
     """
     path = parse_path(column)
     read = read_keys(keys, path[-1])
-    cache = SHARED if cache is None else cache
-    sources, snapshot = live_sources(
-        paths, catalog=catalog, as_of=as_of, filesystem=filesystem, storage_options=storage_options
-    )
-    options = storage_options if snapshot is None else fsspec_options(storage_options)
-    root = directory_of(paths, snapshot, catalog)
-    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
-    schema = candidates_schema(read.shown.type)
-    hits = _hits(
-        sources,
-        Search(
-            path,
-            read,
-            timezone=timezone,
-            cache=cache,
-            limits=limits,
-            snapshot=snapshot,
-            index=index,
-            storage_options=storage_options,
-        ),
-        strict=strict,
-        progress=progress,
+    opened = open_files(
+        paths,
+        catalog=catalog,
+        as_of=as_of,
+        filesystem=filesystem,
+        storage_options=storage_options,
+        cache=cache,
         log=log,
     )
+    search = Search(
+        path,
+        read,
+        timezone=timezone,
+        cache=opened.cache,
+        limits=limits,
+        snapshot=opened.table.snapshot if opened.table else None,
+        index=opened.index,
+        storage_options=storage_options,
+    )
+    schema = candidates_schema(read.shown.type)
+    hits = _hits(opened.sources, search, strict=strict, progress=progress, log=log)
     batches = _batches(hits, read.shown, schema)
     first = list(islice(batches, 1))  # errors that concern every file come now, not in the middle of a loop
-    table = TableFiles(snapshot, sources, storage_options) if snapshot else None
-    return Lookup(chain(first, batches), schema, sources, table)
+    return Lookup(chain(first, batches), schema, opened.sources, opened.table)
 
 
 def _hits(

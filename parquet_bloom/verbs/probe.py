@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
@@ -25,6 +25,8 @@ from parquet_bloom.storage.drive import RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
+from parquet_bloom.values.interchange import speaks_arrow
+from parquet_bloom.verbs.keys import python_values, read_keys
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
 
@@ -88,9 +90,9 @@ def probe(
     column that is adjusted to UTC. Raises `LiteralError` for a value that no file's column can be compared
     with, `ColumnNotFoundError` for a column that no file has.
     """
-    literals = [_Text(v) if as_text else v for v in (values if isinstance(values, list | tuple) else [values])]
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     path = parse_path(column)
+    literals = [_Text(v) if as_text else v for v in _listed(values, path[-1], as_text)]
+    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     answers: dict[Source, list[ProbeAnswer]] = {}
     judged: list[Source] = []
     refused: ParquetBloomError | None = None
@@ -119,6 +121,16 @@ def probe(
     for source, error in changes(judged).items():  # by now, where a store told of it in no other way
         answers[source] = _all_might(source, column, literals, error)
     return Probe(tuple(chain.from_iterable(answers.values())))
+
+
+def _listed(values: Any, column: str, as_text: bool) -> Sequence[Any]:
+    """Return the values of a list, of an array or column of any kind that `lookup` takes, or the only one."""
+    if isinstance(values, list | tuple):
+        return values
+    if speaks_arrow(values) or (hasattr(values, "dtype") and getattr(values, "shape", None) != ()):
+        keys = read_keys(values, column)
+        return python_values(keys.shown) if as_text else list(keys.literals)
+    return [values]
 
 
 def _all_might(source: Source, column: str, literals: list[Any], error: Exception) -> list[ProbeAnswer]:

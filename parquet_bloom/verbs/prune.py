@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from parquet_bloom.errors import describe_error
-from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema, index_of
+from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
 from parquet_bloom.format.footer import Footer, Plan, with_tail
@@ -43,9 +43,10 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, chan
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
-from parquet_bloom.tables import directory_of, fsspec_options, live_sources
+from parquet_bloom.tables import fsspec_options
 from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
 from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
 
@@ -85,23 +86,25 @@ def prune(
     `limits` are on what is read at once.
     """
     predicate = to_predicate(where)
-    sources, snapshot = live_sources(
-        paths, catalog=catalog, as_of=as_of, filesystem=filesystem, storage_options=storage_options
+    opened = open_files(
+        paths,
+        catalog=catalog,
+        as_of=as_of,
+        filesystem=filesystem,
+        storage_options=storage_options,
+        cache=cache,
+        log=log,
     )
-    table = TableFiles(snapshot, sources, storage_options) if snapshot else None
-    cache = SHARED if cache is None else cache
-    options = storage_options if snapshot is None else fsspec_options(storage_options)
-    root = directory_of(paths, snapshot, catalog)
-    index = index_of(root, sources, storage_options=options, filesystem=filesystem, cache=cache, log=log)
+    sources, table = opened.sources, opened.table
     judge = Judge(
         predicate,
         timezone=timezone,
         case_sensitive=case_sensitive,
-        cache=cache,
+        cache=opened.cache,
         limits=limits,
         strict=strict,
         log=log,
-        index=index,
+        index=opened.index,
         table=table,
     )
     files, findings = judge.judge_all(sources, progress)

@@ -22,7 +22,7 @@ from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.format.splice import FilterEdit, splice_filters
 from parquet_bloom.results import Record
-from parquet_bloom.storage.listing import PathLike, Source, is_directory, is_open_file, listed
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, is_open_file, listed
 from parquet_bloom.storage.rewrite import Rewrite, join_output
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import table_around
@@ -258,11 +258,17 @@ def append_footer(out: Rewrite, footer: Footer, edits: Edits) -> None:
 # ---- shared ------------------------------------------------------------------------------
 
 
-def targets_of(
-    sources: list[Source], paths: PathLike | Iterable[PathLike], output: PathLike | None
-) -> list[str | None]:
+def find_with_targets(
+    paths: PathLike | Iterable[PathLike], output: PathLike | None, *, filesystem: Any, storage_options: StorageOptions
+) -> tuple[list[Source], list[str | None]]:
+    """Return the files that `paths` name, and where each is written; see `targets_of`."""
+    asked = listed(paths)  # once: they may be a stream
+    sources = find(asked, filesystem=filesystem, storage_options=storage_options)
+    return sources, targets_of(sources, asked, output)
+
+
+def targets_of(sources: list[Source], asked: Sequence[Any], output: PathLike | None) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
-    asked = listed(paths)
     if any(map(is_open_file, asked)):
         raise UnsupportedError("an open file or a buffer can only be read; name a path to write to")
     if output is None or not sources:

@@ -18,7 +18,7 @@ from parquet_bloom import add, drop, hudi, index, inspect, lookup, probe, prune,
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import RequestLog
 from parquet_bloom.storage.listing import find
-from parquet_bloom.verbs import prune as prune_
+from parquet_bloom.verbs import opening
 from parquet_bloom.verbs.retrofit import UNFAMILIAR
 
 READ = ["a.parquet", "b.parq", "c.pq", "d.PARQUET", "plain", "part-00000", "e.snappy", "_x=1/f.parquet", "x=2/g"]
@@ -120,9 +120,9 @@ def test_a_damaged_file_that_is_called_parquet_is_no_stray(lake: Path) -> None:
 def test_a_file_that_changed_since_it_was_listed_is_no_stray(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = (lake / "plain").read_bytes()
     (lake / "plain").write_bytes(grown[:-100])
-    found = prune_.live_sources(lake)
+    found = opening.live_sources(lake)
     (lake / "plain").write_bytes(grown)
-    monkeypatch.setattr(prune_, "live_sources", lambda *_, **__: found)
+    monkeypatch.setattr(opening, "live_sources", lambda *_, **__: found)
     assert f"{lake}/plain" in {file.path for file in prune(lake, "id >= 0").files}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import tracemalloc
 import uuid
 from datetime import UTC, datetime
@@ -202,7 +201,7 @@ def test_a_file_that_vanishes_keeps_every_key(lake: Path) -> None:
         return sources, None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules[lookup.__module__], "live_sources", vanishing)
+        patch.setattr("parquet_bloom.verbs.opening.live_sources", vanishing)
         rows = found(".", "id", [5], cache=Cache(0))
     assert rows == [(5, "0.parquet", 0), (5, "1.parquet", None)]
 
