@@ -109,8 +109,20 @@ def test_links_lead_somewhere(path):
     for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]+))?\)", without_blocks(text(path))):
         file = path.parent / target if target else path
         assert file.exists(), target
-        if anchor and not anchor.startswith("parquet_bloom."):  # those are made from the docstrings
+        if anchor.startswith("parquet_bloom."):  # made from the docstrings
+            assert f"::: {anchor}\n" in text(file), anchor
+        elif anchor:
             assert anchor in headings(text(file)), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda path: path.stem
+)
+def test_every_file_of_the_project_that_is_named_exists(path):
+    folders = {p.name for p in (*ROOT.iterdir(), *(ROOT / "parquet_bloom").iterdir()) if p.is_dir()}
+    for name in re.findall(r"`(?:python |bash )?([\w.-]+/[\w./-]+)", text(path)):
+        if name.partition("/")[0] in folders:
+            assert (ROOT / name).exists() or (ROOT / "parquet_bloom" / name).exists(), name
 
 
 def headings(document: str) -> set[str]:

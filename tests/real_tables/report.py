@@ -17,17 +17,23 @@ ENGINES = {
     "Paimon 1.4": "Paimon 1.4.2 (Java)",
 }
 
-HEAD = """# Kinds of tables, and what the verbs do with them
+HEAD = """# Tables tried
 
-Written by `.ci/tables`, which has the engines themselves write each kind of table, asks 100 random conditions and some
-hundred keys of it as it is now and some of it as it was, and compares with the rows that the engine returns.
-A row is lost where the engine returns it and no row group that we keep has it:
-**{lost} of {asked} questions lost one.**
+`.ci/tables` lets each engine write tables of every kind. It asks 100 random conditions and some hundred keys of each
+table, of its current and of its earlier states, and compares our answers with the rows that the engine returns.
 
-`prune`: conditions, row groups that were left out of all. `lookup`: keys, of which so many were proved to be nowhere.
-`index`: both, with an index beside the table. `add --table`: files that were swapped; then the engine reads the same
-rows, now and as of earlier states, and questions are asked again. *Kept*: nothing is left out, for the reason given.
-For Paimon the last column is `paimon.attach_index`."""
+**{lost} of {asked} questions lost a row**: in all others, every row that the engine returned was in a row
+group that we kept.
+
+| column | what it shows |
+|---|---|
+| prune | conditions, and how many row groups they pruned, of all that they were evaluated for |
+| lookup | keys, and how many were proved to be absent |
+| index | both, with an [index](indexing.md) beside the table |
+| add --table | files that were swapped; then conditions are asked again. For Paimon this is `paimon.attach_index` |
+
+After a swap the engine must read the same rows as before, now and as of earlier states. The notes give the reasons for
+what was refused or not pruned."""
 
 
 class Notes:
@@ -72,16 +78,16 @@ def _cell(verb: str, verbs: dict[str, dict[str, Any]], notes: Notes) -> str:
     if result["status"] in ("refused", "fails"):
         return f"{head}{result['status']}{note}"
     if result["status"] == "kept":
-        return f"{head}{result['asked']} conditions, kept{note}"
+        return f"{head}{result['asked']} conditions, not pruned{note}"
     if verb == "lookup":
-        return f"{head}{result['asked']:,} keys, {result['left_out']:,} nowhere{note}"
+        return f"{head}{result['asked']:,} keys, {result['left_out']:,} absent{note}"
     if verb == "add --table":
         text = f"{result['asked']} files{note}" if result["asked"] != 1 else f"1 file{note}"
         if after:
-            text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} left out"
+            text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} pruned"
         return head + text
-    whole = f"; {result['kept_whole']:,} times a file was kept{note}" if result["kept_whole"] else note
-    return f"{head}{result['asked']:,} asked, {result['left_out']:,} of {result['groups']:,} left out{whole}"
+    whole = f"; {result['kept_whole']:,} times a file was not pruned{note}" if result["kept_whole"] else note
+    return f"{head}{result['asked']:,} asked, {result['left_out']:,} of {result['groups']:,} pruned{whole}"
 
 
 if __name__ == "__main__":
