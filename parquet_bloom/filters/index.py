@@ -336,7 +336,12 @@ class BloomIndex:
     def find(self, source: Source) -> IndexedFile | None:
         """Return what the index has of a data file as it is now, or None."""
         found = self._files.get(source.relative)
-        if found is None or found.version != state_of(source) or found.size != source.size or not source.is_settled:
+        if (
+            found is None
+            or found.version != state_of(source)
+            or found.size != source.size
+            or not source.is_mtime_stable
+        ):
             return None
         return found
 

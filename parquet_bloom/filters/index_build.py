@@ -88,7 +88,7 @@ def build(
     ((_, outcome),) = drive([(source, _survey(source, columns, snapshot))])
     if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
         return outcome
-    if isinstance(outcome, Exception) or not source.is_settled:
+    if isinstance(outcome, Exception) or not source.is_mtime_stable:
         return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
     footer, leaves, stored = outcome
     groups = zip(footer.metadata.row_groups, footer.row_group_extents, strict=True)

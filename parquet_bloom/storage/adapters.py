@@ -36,7 +36,7 @@ class OpenFile(AbstractFileSystem):  # type: ignore[misc]
         name = getattr(opened, "name", None)
         self.name = name if isinstance(name, str) else self.path
         if not isinstance(self.cat_file(self.path, 0, 1), bytes):
-            raise TypeError(f"{self.name} is open as text; a Parquet file is opened with mode 'rb'")
+            raise TypeError(f"{self.name} is open in text mode; open a Parquet file with mode 'rb'")
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Return the size."""

@@ -142,7 +142,7 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     """Plan to read a chunk's dictionary page and return its values."""
     start, stop = chunk.dictionary_page_offset, min(chunk.data_page_offset, end)
     if start >= stop:
-        raise CorruptFileError("the dictionary page begins beyond the pages", offset=start)
+        raise CorruptFileError("the dictionary page starts after the data pages", offset=start)
     (data,) = yield [ByteRange(start, stop)]
     header, length = decode(ttypes.PageHeader, data)
     dictionary = header.dictionary_page_header
@@ -156,10 +156,10 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     ):
         raise CorruptFileError("the dictionary page is not where the footer says", offset=start)
     if header.crc is not None and zlib.crc32(page) != header.crc & 0xFFFFFFFF:
-        raise CorruptFileError("the dictionary page does not have the checksum that it states", offset=start)
+        raise CorruptFileError("the dictionary page does not match its checksum", offset=start)
     values = _decode_plain_page(page, dictionary.num_values, header.uncompressed_page_size, chunk, leaf)
     if len(values) != dictionary.num_values or _plain_size(values, leaf) != header.uncompressed_page_size:
-        raise CorruptFileError("the dictionary page does not hold the values that it counts", offset=start)
+        raise CorruptFileError("the dictionary page does not contain the values that its header counts", offset=start)
     return values
 
 

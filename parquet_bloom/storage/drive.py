@@ -1,4 +1,4 @@
-"""Carries out plans: batches their byte ranges, keeps many files in flight, repeats what may pass, counts requests."""
+"""Carries out plans: batches their byte ranges, reads many files at once, repeats temporary failures, logs requests."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _Result = TypeVar("_Result")
 class Limits:
     """How stores are read.
 
-    `files` advance side by side, and what they wait for is asked for in rounds of at most `round_bytes`; both bound
-    memory. Of a round, `in_flight` requests are under way at once. Ranges at most `gap` bytes apart become one request
-    of at most `limit` bytes. A request that fails for a passing reason is made `retries` times more, after `backoff`
-    seconds, then twice that, and so on.
+    `files` are read at the same time, in rounds of at most `round_bytes`; both limit memory. Of a round, `in_flight`
+    requests are sent at once. Ranges at most `gap` bytes apart become one request of at most `limit` bytes. A request
+    that fails with a temporary error is repeated up to `retries` times, after `backoff` seconds, then twice that, and
+    so on.
 
     On a local disk files are read one after the other, and ranges coalesced over at most `local_gap` bytes: there a
     request costs next to nothing.
@@ -52,7 +52,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if min(self.files, self.in_flight, self.round_bytes) < 1 or self.retries < 0:
-            raise ValueError("at least one file, one request and one byte at a time, and no negative retries")
+            raise ValueError("files, in_flight and round_bytes must be at least 1, and retries at least 0")
 
 
 DEFAULT_LIMITS = Limits()
@@ -69,7 +69,7 @@ class RequestLog:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes asked for, over all requests."""
+        """The bytes of all requests."""
         return sum(len(r) for _, r in self.requests)
 
     def __str__(self) -> str:
@@ -225,7 +225,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
 
 
 def is_still_there(source: Source) -> bool:
-    """Return whether what was read of a local file is what the name stands for now; of stores `changes` tells."""
+    """Return whether a local file is still the one that was listed; for stores, see `changes`."""
     try:
         return local_files.version(os.stat(source.path)) == source.version
     except OSError:
@@ -298,7 +298,7 @@ def _exactly(part: Any, wanted: ByteRange) -> bytes | Exception:
     if isinstance(part, Exception):
         return part
     if len(part) > len(wanted):
-        return UnsupportedError("the store does not honour ranges: it sent more bytes than it was asked for")
+        return UnsupportedError("the store ignores byte ranges: it sent more bytes than were requested")
     return bytes(part)
 
 
@@ -309,7 +309,7 @@ _TRANSPORT = re.compile("Timeout|Connect|Disconnect|IncompleteRead|Payload|Strea
 
 
 def _is_passing(error: Exception) -> bool:
-    """Return whether asking again may help."""
+    """Return whether the error is temporary: repeating the request may help."""
     if isinstance(error, _LASTING):
         return False
     for name in ("status", "status_code", "code"):  # of HTTP, as the libraries below fsspec call it

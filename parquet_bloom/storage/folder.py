@@ -87,7 +87,7 @@ class Folder:
             if info.get(key) is not None:
                 with contextlib.suppress(ValueError):
                     return round(float(one_spelling(info[key])) * 1_000_000) // 1000
-        raise UnsupportedError(f"when {info['name']} was written is not to be had from its store")
+        raise UnsupportedError(f"the store does not tell when {info['name']} was written")
 
     @property
     def may_be_exclusive(self) -> bool:
@@ -108,7 +108,9 @@ class Folder:
                 self.create(name, b"1")
                 with contextlib.suppress(FileExistsError):
                     self.create(name, b"2")
-                    raise UnsupportedError(f"{self.name} is in a store that replaces a file although told not to")
+                    raise UnsupportedError(
+                        f"{self.name} is in a store that overwrites a file although it was told not to"
+                    )
         finally:
             self.remove([name])
 

@@ -25,7 +25,7 @@ from parquet_bloom.values.interchange import from_arrow, speaks_arrow
 
 LOG = logging.getLogger("parquet_bloom")
 
-SETTLING_SECONDS = 2.0
+MTIME_STABLE_SECONDS = 2.0
 """A file younger than this may change again within the same tick of its store's clock."""
 
 PathLike = str | os.PathLike[str]
@@ -37,7 +37,7 @@ class Source:
     """One existing file. `name` is how users see it, `path` what its filesystem calls it.
 
     `version` changes when the file does: inode and modification time, an ETag, or whatever the store offers.
-    `relative` is the path below the directory or the glob's fixed part that it was found under. It `is_settled` if
+    `relative` is the path below the directory or the glob's fixed part that it was found under. It `is_mtime_stable` if
     no change from now on can leave the version as it is. Of `path`, the first `named` characters are that directory or
     fixed part, none of a file that was named itself, and the first `base` the directory, named or found by a glob,
     below which folders `name=value` are partitions to every engine, or None.
@@ -52,7 +52,7 @@ class Source:
     version: str
     relative: str
     is_local: bool = False
-    is_settled: bool = True
+    is_mtime_stable: bool = True
     named: int = field(default=0, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
     is_unfamiliar: bool = field(default=False, repr=False, compare=False)
@@ -79,7 +79,7 @@ class Source:
     @property
     def identity(self) -> tuple[str, str, int, str] | None:
         """What tells this file, as it is now, from every other that there is or will be; None if nothing does."""
-        if not self.is_settled:
+        if not self.is_mtime_stable:
             return None
         return "" if self.is_local else self.fs._fs_token, self.path, self.size, self.version
 
@@ -105,7 +105,7 @@ def find(
     are not Parquet. Below directories and globs, hidden names are skipped, as engines do. Files come in the
     order of `paths`, sorted within each, and only once. Raises `FileNotFoundError` for a path that names nothing; with
     `all_rows` `UnsupportedError` for a directory with log files of a Hudi table, whose rows are in no Parquet file, and
-    for one with data files of a Paimon table, of which some are no more, or are merged by readers.
+    for one with data files of a Paimon table, of which some are no longer live, or are merged by readers.
     """
     unique: dict[tuple[int, str], Source] = {}
     resolved = [(*_located(path, i, filesystem, storage_options), path) for i, path in enumerate(listed(paths), 1)]
@@ -139,7 +139,7 @@ def _found_twice(first: Source, again: Source) -> Source:
 
 
 def _why_nothing(fs: Any, path: str, asked: str) -> str:
-    """Return why a path stands for no files."""
+    """Return why a path names no files."""
     if not exists(fs, path, asked):
         return "no file matches" if any(char in path for char in "*?[") else "no such file or directory"
     others = len(files_below(path, filesystem=fs))
@@ -240,7 +240,7 @@ def listed(paths: Any) -> list[Any]:
 
 
 def is_open_file(path: Any) -> bool:
-    """Return whether this is no path but a file itself: an open one, or a buffer with its bytes."""
+    """Return whether this is not a path but a file itself: an open one, or a buffer with its bytes."""
     is_buffer = isinstance(path, bytes | bytearray | memoryview) or hasattr(path, "to_pybytes")  # pyarrow's
     return is_buffer or (hasattr(path, "read") and hasattr(path, "seek"))
 
@@ -301,7 +301,7 @@ def _missing(error: ImportError) -> str:
     if needed is None:
         return str(error)
     package = "'parquet-bloom[s3]'" if needed == "s3fs" else needed
-    return f"such URLs are read by {needed}: pip install {package}"
+    return f"reading such URLs needs {needed}: pip install {package}"
 
 
 def is_local(fs: Any) -> bool:
@@ -474,16 +474,16 @@ _PAIMON_FILE = re.compile(
 def _refuse_part(path: str) -> None:
     if found := _PAIMON_FILE.fullmatch(path):
         raise UnsupportedError(
-            f"{found['folder']} has data files of a Paimon table, and only the table knows which of them are read, and "
-            "as what; name the table's own directory, alone, and with storage_options where it needs some"
+            f"{found['folder']} has data files of a Paimon table, and only the table knows which of them are live and "
+            "how they are read; give the table's own directory, alone, with storage_options= if it needs any"
         )
 
 
 def _refuse_log(name: str, folder: str) -> None:
     if _HUDI_LOG.fullmatch(name):
         raise UnsupportedError(
-            f"{folder} has log files of a Hudi table, whose rows are in no Parquet file; name the table's own "
-            "directory, alone, and with storage_options where it needs some"
+            f"{folder} has log files of a Hudi table, whose rows are not in any Parquet file; give the table's own "
+            "directory, alone, with storage_options= if it needs any"
         )
 
 
@@ -502,7 +502,7 @@ def stat_source(
     fs: Any, path: str, name: str, status: os.stat_result, relative: str, *, named: int = 0, base: int | None = None
 ) -> Source:
     """Return a local file with its size and identity."""
-    is_settled = max(status.st_mtime, status.st_ctime) < time.time() - SETTLING_SECONDS
+    is_mtime_stable = max(status.st_mtime, status.st_ctime) < time.time() - MTIME_STABLE_SECONDS
     is_unfamiliar = base is not None and not _says_parquet(path)
     version = local_files.version(status)
     return Source(
@@ -513,7 +513,7 @@ def stat_source(
         version=version,
         relative=relative,
         is_local=True,
-        is_settled=is_settled,
+        is_mtime_stable=is_mtime_stable,
         named=named,
         base=base,
         is_unfamiliar=is_unfamiliar,
@@ -528,7 +528,7 @@ def remote_source(
     scheme = asked.partition("://")[0] if "://" in asked else ""
     name = f"{scheme}://{path.lstrip('/')}" if scheme and "::" not in asked else path
     relative = path[len(root) :].lstrip("/") if path.startswith(root) else path.rpartition("/")[2]
-    version, is_settled = remote_version(info), _is_settled(fs, info)
+    version, is_mtime_stable = remote_version(info), _is_mtime_stable(fs, info)
     at = len(base) if base is not None and path.startswith(base) else None
     is_unfamiliar = base is not None and not _says_parquet(path)
     return Source(
@@ -539,7 +539,7 @@ def remote_source(
         version=version,
         relative=relative,
         is_local=False,
-        is_settled=is_settled,
+        is_mtime_stable=is_mtime_stable,
         named=named,
         base=at,
         is_unfamiliar=is_unfamiliar,
@@ -558,7 +558,7 @@ def remote_version(info: dict[str, Any]) -> str:
     return f"{info['size']}"
 
 
-def _is_settled(fs: Any, info: dict[str, Any]) -> bool:
+def _is_mtime_stable(fs: Any, info: dict[str, Any]) -> bool:
     if not hasattr(fs, "_fs_token"):
         return False
     if any(info.get(key) is not None for key in _TAGS):
@@ -566,7 +566,7 @@ def _is_settled(fs: Any, info: dict[str, Any]) -> bool:
     for key in DATES:
         if (value := info.get(key)) is not None:
             try:
-                return float(one_spelling(value)) < time.time() - SETTLING_SECONDS
+                return float(one_spelling(value)) < time.time() - MTIME_STABLE_SECONDS
             except ValueError:
                 return False
     return False
@@ -641,7 +641,7 @@ def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOp
 
 
 def is_directory(fs: Any, path: str) -> bool:
-    """Return whether `path`, as users write it, is a directory (or a glob, which stands for several files)."""
+    """Return whether `path`, as users write it, is a directory (or a glob, which means several files)."""
     is_glob = any(c in path for c in "*?[")
     if is_local(fs):
         return bool(fs.isdir(path)) or (is_glob and not fs.exists(path))

@@ -66,11 +66,11 @@ class Rewrite:
             self._check_unchanged(self._status)
             if self._in_place and self._status.st_nlink > 1:
                 raise UnsupportedError(
-                    f"{old} has {self._status.st_nlink} hard links and replacing it would part them; "
+                    f"{old} has {self._status.st_nlink} hard links, and replacing it would separate them; "
                     "write to a new file with -o"
                 )
             if not self._in_place and os.path.lexists(self._target):
-                raise FilterExistsError(f"{self._target} exists; name a path that does not, or remove it first")
+                raise FilterExistsError(f"{self._target} already exists; choose another path, or remove it first")
             self._checksums = _Checksums.of(self._old_path, self._old.fileno()) if self._in_place else None
             self._temporary = temporary_path(self._target)
             self._fd = self._create_temporary()
@@ -167,12 +167,12 @@ class Rewrite:
         try:
             os.link(self._temporary, self._target)
         except FileExistsError:
-            raise FilterExistsError(f"{self._target} exists; it was made meanwhile") from None
+            raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
         except OSError as error:
             if error.errno not in _CANNOT_COPY_SO:
                 raise
             if os.path.lexists(self._target):  # a file system without hard links
-                raise FilterExistsError(f"{self._target} exists; it was made meanwhile") from None
+                raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
             self._temporary.rename(self._target)
         else:
             self._temporary.unlink()
@@ -230,7 +230,7 @@ class _Checksums:
         )
 
     def rewrite(self, fd: int, keep: int) -> None:
-        """Write the side file anew, keeping the sums of the chunks that lie wholly below `keep`."""
+        """Write the side file again, keeping the sums of the chunks that lie wholly below `keep`."""
         whole = keep // self._step
         size = os.fstat(fd).st_size
         sums = [self._sums[: 4 * whole]]

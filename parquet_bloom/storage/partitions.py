@@ -5,7 +5,7 @@ of files that are named one by one, and Spark none: then the column is what the 
 those rule rows out only where neither reading matches.
 
 A directory's text has no type; engines infer one, each by its own rules, and some leave the text as it is. So a
-constant is compared as text and as every type that it could be inferred as, and it rules rows out only where no reading
+constant is compared as text and as every type that it could be inferred as, and it excludes rows only where no reading
 matches.
 """
 
@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote
 from parquet_bloom.format.schema import ColumnPath
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""The directory value that stands for NULL."""
+"""The directory value that means NULL."""
 
 PARTITION = "it is a partition column: files do not store it, and prune takes its values from the partitions"
-"""What to say where it is asked for as a column of a file."""
+"""The advice to users who name it as a column of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Partitions:
     """The directories of one file that are constants: (name, text), as they are written; a name may come twice.
 
     `directories` are partitions to every engine. The others are so to some only: those that a glob found, or of a file
-    that was named by itself (`perhaps`), and those `above` what was named, which make no column known. They `are_sure`
+    that was named directly (`perhaps`), and those `above` what was named, which make no column known. They `are_sure`
     where it is a table that has them for its files, whatever the folders are called.
     """
 
@@ -47,7 +47,7 @@ class Partitions:
         return found
 
     def named(self, path: ColumnPath, *, case_sensitive: bool) -> list[str]:
-        """Return every text that an engine may read as the constant of this column; none if it is no partition."""
+        """Return every text that an engine may read as the constant of this column; none if it is not a partition."""
         return _named(self.directories, path, case_sensitive)
 
     def perhaps_named(self, path: ColumnPath, *, case_sensitive: bool) -> tuple[list[str], bool]:

@@ -63,11 +63,13 @@ class _ObjectRewrite:
         self.position = keep
         self.stale: str | None = None
         if isinstance(source.fs, AbstractArchiveFileSystem):
-            raise UnsupportedError("a file inside an archive cannot be written; take it out first")
+            raise UnsupportedError("a file inside an archive cannot be changed; extract it first")
         if _is_local_inside(source.fs):
-            raise UnsupportedError("a folder of local files is not replaced safely through pyarrow; give paths alone")
+            raise UnsupportedError(
+                "local files cannot be replaced safely through a file system of pyarrow; leave out filesystem="
+            )
         if target is not None and exists(source.fs, target):
-            raise FilterExistsError(f"{target} exists; name a path that does not, or remove it first")
+            raise FilterExistsError(f"{target} already exists; choose another path, or remove it first")
         self._check_unchanged()
 
     def __enter__(self) -> Self:
@@ -101,9 +103,11 @@ class _ObjectRewrite:
         try:
             ask(self._target, fs.pipe_file, self._target, content)
         except NotImplementedError:
-            raise UnsupportedError(f"{type(fs).__name__} cannot be written to; copy the file to where it can") from None
+            raise UnsupportedError(
+                f"{type(fs).__name__} is read-only; copy the file to a store that can be written"
+            ) from None
         if ask(self._target, fs.size, self._target) != len(content):
-            raise ConcurrentChangeError(f"{self._target} has not the size that was written")
+            raise ConcurrentChangeError(f"{self._target} does not have the size that was written")
 
     def _check_unchanged(self) -> None:
         fs, path = self._source.fs, self._source.path
@@ -124,7 +128,7 @@ def join_output(fs: Any, output: str, relative: str = "") -> str:
     """Return the path, as `fs` calls it, of `output` or of what lies below it."""
     scheme = output.partition("://")[0] if "://" in output else None
     if scheme is not None and scheme not in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol):
-        raise UnsupportedError(f"{output} is not on the file system of what is read; copy it there afterwards")
+        raise UnsupportedError(f"{output} is not on the same file system as the input; copy it there afterwards")
     inner = os.path.abspath(at_home(output)) if is_local(fs) and scheme is None else fs._strip_protocol(output)
     return f"{inner.rstrip('/')}/{relative}" if relative else inner
 

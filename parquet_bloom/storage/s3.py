@@ -66,7 +66,7 @@ def is_s3(fs: Any) -> bool:
 
 
 def fetch(fs: Any, asked: list[tuple[str, int, int, str]], *, in_flight: int) -> list[bytes | Exception]:
-    """Return the bytes of each (path, start, stop, ETag), or the error that it gave; `in_flight` are asked for at once.
+    """Return the bytes of each (path, start, stop, ETag), or the error that it gave; `in_flight` requests run at once.
 
     An object that is not at its ETag any more is a `ConcurrentChangeError`: bytes of two versions never mix.
     """
@@ -140,10 +140,10 @@ class S3Rewrite:
         self._head = self._require_unchanged()
         if self._head.get("SSECustomerAlgorithm"):
             raise UnsupportedError(
-                "the object is encrypted with a key of its owner's, which would be needed to copy it"
+                "the object is encrypted with a customer-provided key (SSE-C), which would be needed to copy it"
             )
         if not self._in_place and self._exists():
-            raise FilterExistsError(f"s3://{target} exists; name a path that does not, or remove it first")
+            raise FilterExistsError(f"s3://{target} already exists; choose another path, or remove it first")
 
     def __enter__(self) -> Self:
         return self
@@ -277,7 +277,7 @@ class S3Rewrite:
     def _changed(self) -> ConcurrentChangeError:
         what = f"s3://{self._bucket}/{self._key} changed since it was read"
         if not self._in_place:
-            what = f"s3://{self._target_bucket}/{self._target_key} was made meanwhile, or its source changed"
+            what = f"s3://{self._target_bucket}/{self._target_key} was created meanwhile, or its source changed"
         return ConcurrentChangeError(f"{what}; nothing was written")
 
     def _exists(self) -> bool:

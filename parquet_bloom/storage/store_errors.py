@@ -1,7 +1,7 @@
 """What stores and the libraries that talk to them raise, as errors of ours that name the path.
 
 Every library below fsspec has a family of errors of its own (botocore's, aiohttp's, paramiko's ...), and a misspelt
-option is a bare TypeError. Whoever asks a store for something asks by `ask`, so none of them gets any further.
+option is a bare TypeError. Every call to a store goes through `ask`, so none of them reaches the user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AS_THEY_ARE = (
     *(ParquetBloomError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError),
     *(ImportError, ValueError, NotImplementedError, MemoryError, RecursionError),
 )
-"""Errors that callers go by, or that say all that is to be said."""
+"""Errors that callers handle, or whose message is complete."""
 
 _GONE = (404, 410)
 
@@ -46,7 +46,7 @@ def store_error(error: Exception, name: str) -> OSError:
     text = f"{name}: {code_of(error) or kind.__name__}: {_text(error)}"
     if isinstance(error, TypeError) and "unexpected keyword argument" in text:
         option = re.search(r"argument '(\w+)'", text)
-        text = f"{name}: the store takes no option {option[1] if option else ''!r}; correct the storage options"
+        text = f"{name}: the store has no option {option[1] if option else ''!r}; correct the storage options"
     is_builtin = isinstance(error, OSError) and getattr(builtins, kind.__name__, None) is kind and kind is not OSError
     return kind(text) if is_builtin else StoreError(text)  # type: ignore[return-value]
 
@@ -64,7 +64,7 @@ def code_of(error: BaseException) -> str | None:
 
 
 def is_absence(error: FileNotFoundError) -> bool:
-    """Return whether a store said that there is no such thing; some libraries say so of whatever goes wrong."""
+    """Return whether a store said that nothing is there; some libraries report every failure as that."""
     cause = error.__cause__
     if cause is None or isinstance(cause, FileNotFoundError) or hasattr(cause, "response"):
         return True
@@ -76,4 +76,4 @@ def _text(error: Exception) -> str:
         said = str(error)
     except Exception:  # some errors cannot even be shown
         said = ""
-    return " ".join(said.split()) or "it says no more"
+    return " ".join(said.split()) or "no details"

@@ -78,7 +78,7 @@ def snapshot_of(
     `catalog`, the name of one in pyiceberg's configuration, it is what an Iceberg table is called there.
     A branch of a Paimon table is named as Paimon does: `orders$branch_audit`.
     `as_of` is a Delta version, an Iceberg or Paimon snapshot id, branch or tag, a Hudi instant, or a time in ISO 8601
-    (UTC unless it says otherwise). With `kind`, such as "delta", a path that is no such table raises
+    (UTC unless it says otherwise). With `kind`, such as "delta", a path that is not such a table raises
     `FileNotFoundError`; the directory of an Iceberg table that does not say what is current raises `UnsupportedError`.
 
     `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
@@ -96,9 +96,9 @@ def _named(table: Any, kind: str | None, catalog: str | None, storage_options: S
     if catalog is None:
         return at_home(table) if isinstance(table, str) else table
     if kind not in (None, "iceberg"):
-        raise UnsupportedError(f"{kind} tables have no catalog here; Iceberg's have")
+        raise UnsupportedError(f"catalog= works with Iceberg tables only, not with {kind}")
     if not isinstance(table, str):
-        raise UnsupportedError("with catalog= a table is named as the catalog has it, such as namespace.table")
+        raise UnsupportedError("with catalog=, give the table's name in the catalog, such as namespace.table")
     return iceberg.from_catalog(catalog, table, storage_options)
 
 
@@ -120,7 +120,7 @@ def live_sources(
     named = [at_home(os.fspath(path)) for path in given if not is_table(path) and not is_open_file(path)]
     if catalog is not None or any(map(is_table, given)):
         if only is None:
-            raise UnsupportedError("tables of a catalog are named one at a time")
+            raise UnsupportedError("give only one table of a catalog at a time")
         if filesystem is not None:
             raise UnsupportedError("a table of a catalog takes storage_options=, not filesystem=")
         snapshot = snapshot_of(only, catalog=catalog, as_of=as_of, storage_options=storage_options)
@@ -131,12 +131,12 @@ def live_sources(
     if snapshot is not None:
         return snapshot.sources(storage_options), snapshot
     if as_of is not None:
-        raise UnsupportedError("only the directory of one Delta, Iceberg, Hudi or Paimon table has versions")
+        raise UnsupportedError("as_of= needs the directory of one Delta, Iceberg, Hudi or Paimon table")
     for path in named:
         if _may_be_table(path) and kind_of_path(path, storage_options, filesystem) in _NEVER_PLAIN:
             raise UnsupportedError(
-                f"{path} is the directory of a table, whose files have other names for columns and may lie elsewhere: "
-                "name it alone, and with storage_options= where it needs some"
+                f"{path} is the directory of a table, whose files may have other column names and may lie elsewhere: "
+                "give it alone, with storage_options= if it needs any"
             )
     return find(given, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
 
@@ -154,7 +154,7 @@ def is_table(given: Any) -> bool:
     """Return whether this is a table that pyiceberg has loaded. Raises `UnsupportedError` for one of deltalake's."""
     homes = _homes(given)
     if "deltalake" in homes:
-        raise UnsupportedError("a Delta table is named by its path here, with as_of= for an earlier version")
+        raise UnsupportedError("give a Delta table by its path, with as_of= for an earlier version")
     return "pyiceberg" in homes
 
 
@@ -220,13 +220,13 @@ def open_paimon(table: PathLike) -> paimon.OpenPaimon:
 def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
     wanted = asked.capitalize() if asked else None
     if wanted not in (None, *_OPENERS):
-        raise UnsupportedError(f"{asked} tables are not read here; {', '.join(_OPENERS)} are")
+        raise UnsupportedError(f"{asked} tables are not supported; {', '.join(_OPENERS)} are")
     found = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = _homes(table)
         found = "Delta" if "deltalake" in homes else "Iceberg" if "pyiceberg" in homes else None
         if found is None:
-            raise UnsupportedError(f"{type(table).__name__} is neither a path, a deltalake nor a pyiceberg table")
+            raise UnsupportedError(f"{type(table).__name__} is not a path, a deltalake table or a pyiceberg table")
     if wanted is not None and found != wanted:
         raise FileNotFoundError(f"{table} is not the directory of a table of {wanted}")
     return found

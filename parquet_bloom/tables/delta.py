@@ -100,7 +100,7 @@ class OpenDelta:
         is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
         files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
         if with_deletes and not any(file.has_deletes for file in files):
-            raise UnsupportedError(f"the deletion vectors of {self._root} belong to files that are not found in it")
+            raise UnsupportedError(f"{self._root} has deletion vectors of files that are not in the table")
         names = dict(_physical_names(schema["fields"])) if is_mapped else {}
         statistics = self._statistics(self._table.version(), files)
         is_widened = any(feature.startswith("typeWidening") for feature in self._table.protocol().reader_features or ())
@@ -159,7 +159,7 @@ class OpenDelta:
 
         def parsed() -> Sequence[Any]:
             if not found and self.snapshot.version == version:
-                with contextlib.suppress(Exception):  # a log that is not understood rules nothing out
+                with contextlib.suppress(Exception):  # a log that is not understood excludes nothing
                     found.extend(map(as_written, files))
             return found if len(found) == len(files) else [None] * len(files)
 
@@ -173,12 +173,12 @@ class OpenDelta:
         assert version is not None
         self._log.read(version)
         if reason := refused_feature(self._log.protocol):
-            raise UnsupportedError(f"no commit to {self._root} would be right: {reason}")
+            raise UnsupportedError(f"{self._root} cannot be committed to: {reason}")
         if self._writes_entries:
             if not self._log.folder.may_be_exclusive:
                 raise UnsupportedError(
                     f"{self._root} has features ({', '.join(sorted(features_for_entry(self._log.protocol)))}) that "
-                    "deltalake does not commit to; that is done here on local disks and on S3 only, where two writers "
+                    "deltalake cannot commit to; parquet-bloom can, on local disks and on S3 only, where two writers "
                     "cannot write the same version"
                 )
             if has_in_commit_timestamps(self._log.configuration):
@@ -200,11 +200,13 @@ class OpenDelta:
             return "it lies outside of the table's directory (a shallow clone), where another table may own it"
         add = self._logged(file)
         if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
-            return "deltalake would spell its name otherwise than the log does, and its rows would be live twice"
+            return "deltalake would write its path differently from the log, and its rows would appear twice"
         if add is None:
-            return "the log's own words on it are not found in commits and checkpoints of a kind that is read here"
+            return "its entry is not in the commits and checkpoints that can be read"
         if file.has_deletes or add["deletionVector"]:
-            return "it has a deletion vector, and its deleted rows would come back; OPTIMIZE or REORG ... PURGE first"
+            return (
+                "it has a deletion vector, and its deleted rows would come back; run OPTIMIZE or REORG ... PURGE first"
+            )
         if add["baseRowId"] is not None:
             return "it has row ids, which a commit would lose"
         return None
@@ -258,8 +260,8 @@ class OpenDelta:
         """Raise `CorruptFileError` if a file that a swap took out is taken out again."""
         if (ours := self._swapped.get(removed)) is not None and version > ours:
             raise CorruptFileError(
-                f"version {version}, by another writer, replaces files that version {ours} had replaced already, and "
-                f"their rows are live twice; restore version {version - 1} (an OPTIMIZE of deltalake that was begun "
+                f"version {version}, by another writer, replaces files that version {ours} had already replaced, and "
+                f"their rows appear twice; restore version {version - 1} (an OPTIMIZE of deltalake that started "
                 f"before version {ours} does so: run it at another time)",
                 path=self._root,
             )
@@ -272,7 +274,7 @@ class OpenDelta:
         """
         if self._log.commit(version) != self._entries[version]:
             raise CorruptFileError(
-                f"another writer wrote its version {version} over the one that had been written here; the table is as "
+                f"another writer overwrote version {version}, which was written here; the table is as "
                 "that writer left it, with all of its rows: run again",
                 path=self._root,
             )
@@ -364,7 +366,7 @@ class OpenDelta:
                 f"another writer committed version {before + 1} of {self._root}; nothing was committed"
             ) from error
         if not self._is_local:
-            raise UnknownOutcomeError(f"{error}; the store may yet make it version {before + 1}") from error
+            raise UnknownOutcomeError(f"{error}; the store may still publish it as version {before + 1}") from error
         raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
 
 
@@ -415,7 +417,7 @@ def _loaded(path: str, storage_options: StorageOptions) -> tuple[Any, str, bool]
     try:
         from deltalake import DeltaTable
     except ImportError:
-        raise UnsupportedError("Delta tables are read by deltalake: pip install 'parquet-bloom[delta]'") from None
+        raise UnsupportedError("reading Delta tables needs deltalake: pip install 'parquet-bloom[delta]'") from None
     fs, inner = resolve(path, None, fsspec_options(storage_options))
     root = (inner if is_local(fs) else path).rstrip("/") or "/"
     with _errors(root):
@@ -596,7 +598,7 @@ def _physical_below(kind: Any, logical: tuple[str, ...], physical: tuple[str, ..
 
 @contextlib.contextmanager
 def _errors(root: str) -> Iterator[None]:
-    """Make deltalake's errors ours, its panics included, which are no `Exception`."""
+    """Turn deltalake's errors into ours, also its panics, which are not an `Exception`."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -608,4 +610,4 @@ def _errors(root: str) -> Iterator[None]:
     except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        raise UnsupportedError(f"deltalake broke down over {root}: {error}") from error
+        raise UnsupportedError(f"deltalake crashed while it read {root}: {error}") from error

@@ -38,16 +38,16 @@ BY_ENTRY = frozenset(
 )
 """Features of tables that deltalake does not commit to, but that only want to be carried along."""
 
-_MANAGED = "its commits must go through the catalog that manages it, which is not known here"
-_ROW_IDS = "new files must have new row ids, and the old ones as columns, which a copy of a file has not"
+_MANAGED = "its commits must go through the catalog that manages the table, which parquet-bloom cannot do"
+_ROW_IDS = "new files need new row ids and must keep the old ones in columns, which a copy of a file does not have"
 
 _REFUSED = {
     "rowTracking": _ROW_IDS,
     "icebergCompatV3": _ROW_IDS,
-    "icebergWriterCompatV1": "how Iceberg's writers want its files is not known here",
-    "icebergWriterCompatV3": "how Iceberg's writers want its files is not known here",
-    "materializePartitionColumns": "new files must hold the partition columns, which a copy of an older file has not",
-    "typeWidening-preview": "which type a file has goes by the version that added it, and a copy has another",
+    "icebergWriterCompatV1": "it sets rules for new files that parquet-bloom does not know",
+    "icebergWriterCompatV3": "it sets rules for new files that parquet-bloom does not know",
+    "materializePartitionColumns": "new files must contain the partition columns, and a copy of an older file may not",
+    "typeWidening-preview": "a file's types depend on the version that added it, and a copy is added by a later one",
     "catalogManaged": _MANAGED,
     "catalogOwned-preview": _MANAGED,
     "coordinatedCommits-preview": _MANAGED,
@@ -79,9 +79,9 @@ def refused_feature(protocol: Mapping[str, Any]) -> str | None:
     """Return why no file of a table of this protocol can be swapped, naming the feature; or None."""
     version = protocol.get("minWriterVersion") or 1
     if version > _NAMED:
-        return f"it is of writer version {version}, which is not known here"
+        return f"it needs writer version {version}, which is not supported"
     for name in sorted(writer_features(protocol) - THROUGH_DELTALAKE - BY_ENTRY):
-        return f"it has the feature {name}: {_REFUSED.get(name, 'what it asks of a new file is not known here')}"
+        return f"it has the feature {name}: {_REFUSED.get(name, 'what it requires of new files is not known')}"
     return None
 
 

@@ -73,7 +73,9 @@ class Log:
         first = json.loads(self.commit(version).split(b"\n", 1)[0])
         found = (first.get("commitInfo") or {}).get("inCommitTimestamp")
         if type(found) is not int:
-            raise CorruptFileError(f"version {version} has no in-commit timestamp, but must", path=self.root)
+            raise CorruptFileError(
+                f"version {version} has no in-commit timestamp, although the table requires one", path=self.root
+            )
         return found
 
     # ---- the state -------------------------------------------------------------------------
@@ -109,7 +111,7 @@ class Log:
             sources = find(names, storage_options=self._options)
         except FileNotFoundError as error:
             raise UnsupportedError(
-                f"{error}: the log of {self.root} goes on from a checkpoint of a kind that is not read here"
+                f"{error}: the log of {self.root} continues from a checkpoint of a kind that is not supported"
             ) from None
         for version, data in zip(versions, read_each(sources), strict=True):
             for action in _lines(data):
@@ -169,7 +171,7 @@ def _enablement(root: str, configuration: Mapping[str, str]) -> tuple[int | None
     try:
         return int(str(version)), int(str(time))
     except ValueError:
-        raise CorruptFileError(f"the properties {names[0]} and {names[1]} are not two numbers", path=root) from None
+        raise CorruptFileError(f"the properties {names[0]} and {names[1]} are not both numbers", path=root) from None
 
 
 _BEFORE_ALL = -(2**63)

@@ -27,7 +27,7 @@ def table_around(fs: Any, path: str) -> tuple[str, str] | None:
 
 def table_kind(fs: Any, folder: str) -> str | None:
     """Return which table format's root a folder is, or None."""
-    # A local directory may hold very many files, so it is asked for names instead of listed.
+    # A local directory may hold very many files, so single names are looked up instead of listing it.
     listed = None if is_local(fs) else names_in(fs, folder or "/")
 
     def holds(name: str) -> bool:

@@ -102,8 +102,8 @@ class OpenHudi:
     def require_committable(self) -> None:
         """Raise `UnsupportedError`: Hudi has no commit that swaps files for equal ones."""
         raise UnsupportedError(
-            f"{self._root} is a Hudi table, to which nothing is committed here: its base files carry filters of their "
-            "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) makes those of other columns"
+            f"{self._root} is a Hudi table, and parquet-bloom does not commit to those. Its files have filters of "
+            "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) adds filters of other columns"
         )
 
     def prepare(self) -> None:
@@ -111,7 +111,7 @@ class OpenHudi:
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped."""
-        return "nothing is committed to Hudi tables"
+        return "parquet-bloom does not commit to Hudi tables"
 
     def notes(self, file: LiveFile) -> tuple[str, ...]:
         """Return nothing."""
@@ -171,20 +171,20 @@ class OpenHudi:
         try:
             data = read_whole(folder.source("hoodie.properties"))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise FileNotFoundError(f"{self._root} is no Hudi table: it has no .hoodie/hoodie.properties") from None
+            raise FileNotFoundError(f"{self._root} is not a Hudi table: it has no .hoodie/hoodie.properties") from None
         settings = _properties(data.decode("latin-1"))
         if not settings.get("hoodie.table.name"):
             raise CorruptFileError(".hoodie/hoodie.properties does not name the table: it is damaged", path=self._root)
         version = settings.get("hoodie.table.version", "1")
         if not re.fullmatch("[0-9]{1,9}", version) or int(version) > _NEWEST_VERSION:
-            raise UnsupportedError(f"{self._root} is a Hudi table of version {version}, which is not known here")
+            raise UnsupportedError(f"{self._root} is a Hudi table of version {version}, which is not supported")
         return settings
 
     def _timeline(self, settings: dict[str, str]) -> tuple[Folder, bool]:
         version = int(settings.get("hoodie.table.version", "1"))
         layout = settings.get("hoodie.timeline.layout.version", "2" if version >= 8 else "1")
         if layout not in ("0", "1", "2"):
-            raise UnsupportedError(f"{self._root} has a timeline of layout {layout}, which is not known here")
+            raise UnsupportedError(f"{self._root} has a timeline of layout {layout}, which is not supported")
         below = f"/{settings.get('hoodie.timeline.path', 'timeline').strip('/')}" if layout == "2" else ""
         return Folder(f"{self._root.rstrip('/')}/.hoodie{below}", storage_options=self._options), layout == "2"
 
@@ -236,7 +236,9 @@ class OpenHudi:
         newest = max(written, default=None)
         if newest is not None and (not base or base[0].instant < newest):
             name = min(written[newest])
-            raise CorruptFileError(f"{'/'.join(filter(None, group[:1]))}/{name} is gone (cleaned?)", path=self._root)
+            raise CorruptFileError(
+                f"{'/'.join(filter(None, group[:1]))}/{name} does not exist (removed by the cleaner?)", path=self._root
+            )
 
     def _history(self, written: _Written, is_committed: Callable[[str], bool]) -> tuple[History, str | None]:
         """Return the schemas that the table has had, or none, and why it is not known which."""
@@ -246,13 +248,13 @@ class OpenHudi:
             texts = read_each([folder.source(name) for name in names])
             return History([*texts, *written.schemas], is_committed), None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            return History((), is_committed), f"the table's schemas (.hoodie/.schema) are not understood: {error!r}"
+            return History((), is_committed), f"the table's schemas (.hoodie/.schema) cannot be read: {error!r}"
 
     def _live(
         self, base: Sequence[_DataFile], logs: Sequence[_DataFile], history: History, unknown: str | None
     ) -> Iterator[LiveFile]:
         for file in base:
-            reason = LOGS if logs else None if file.kind == "parquet" else f"it is a base file of the kind {file.kind}"
+            reason = LOGS if logs else None if file.kind == "parquet" else f"its base file is {file.kind}, not Parquet"
             found = self._file(file, reason or unknown, has_deletes=bool(logs))
             yield replace(found, unlike=history.unlike(file.instant))
         if not base:
@@ -310,7 +312,7 @@ def _asked(as_of: int | str, zone: str) -> str:
     text = str(as_of)
     if text.isdecimal():
         if not 14 <= len(text) <= 17:
-            raise ValueError(f"{text} is no instant: they have 14 or 17 digits, such as 20260131120000000")
+            raise ValueError(f"{text} is not an instant: instants have 14 or 17 digits, such as 20260131120000000")
         return text.ljust(17, "9")
     time = moment(text)
     time = time.astimezone(UTC) if zone.upper() == "UTC" else time.astimezone()

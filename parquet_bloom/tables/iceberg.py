@@ -75,7 +75,7 @@ class OpenIceberg:
         try:
             self._table.refresh()
         except NoSuchTableError as error:
-            raise FileNotFoundError(f"the catalog does not have the table {name} any more: {error}") from None
+            raise FileNotFoundError(f"the catalog no longer has the table {name}: {error}") from None
         except ValueError as error:
             if "UUID" not in str(error):
                 raise
@@ -157,7 +157,9 @@ class OpenIceberg:
 
     def _live_file(self, file: Any, schema: Any, has_deletes: bool) -> LiveFile:
         if file.file_format.name != "PARQUET":
-            raise UnsupportedError(f"{file.file_path} is {file.file_format.name}; tables with such files are not read")
+            raise UnsupportedError(
+                f"{file.file_path} is {file.file_format.name}; tables with such files are not supported"
+            )
         return LiveFile(
             _fsspec_path(file.file_path),
             file.file_path,
@@ -198,7 +200,7 @@ class OpenIceberg:
         if file.has_deletes:
             return "delete files apply to it (or may), and its deleted rows would come back; compact the table first"
         if self._times[file.recorded] > 1:
-            return "the table has it more than once; take it out and put it back once"
+            return "the table lists it more than once; remove it and add it once"
         spec = self._table.specs()[self._entries[file.recorded].spec_id]
         if gone := {each.source_id for each in spec.fields} - set(self._table.schema().field_ids):
             return f"it belongs to a partition spec of a column that the table no longer has (field id {min(gone)})"
@@ -289,7 +291,7 @@ def _copy(old: Any, path: str, size: int) -> Any:
 
 
 def _beside(swap: Swap) -> str:
-    """Return the new file's path as the table would spell it: it says nothing of percent signs, so they stay."""
+    """Return the new file's path as the table would spell it: Iceberg does not encode paths, so percent signs stay."""
     folder, slash, _ = swap.old.recorded.rpartition("/")
     return f"{folder}{slash}{swap.name}"
 
@@ -391,7 +393,7 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
-        raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+        raise UnsupportedError("reading Iceberg tables needs pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
     except Exception as error:  # which reads its configuration when it is imported
         raise UnsupportedError(f"pyiceberg cannot read its configuration (.pyiceberg.yaml): {error}") from error
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -414,7 +416,7 @@ def _static(path: str, storage_options: StorageOptions) -> Any:
     try:
         from pyiceberg.table import StaticTable
     except ImportError:
-        raise UnsupportedError("Iceberg tables are read by pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
+        raise UnsupportedError("reading Iceberg tables needs pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
     location = path if path.endswith(METADATA) else _hadoop_metadata(path, storage_options)
     fs, inner = resolve(location, None, fsspec_options(storage_options))
     try:
@@ -467,7 +469,7 @@ def _hint(folder: Folder, root: str) -> int:
         raise _unsure(root, f"it has no metadata/{ICEBERG_HINT}, which a Hadoop catalog's has") from None
     text = data.decode("ascii", "replace").strip()
     if not text.isdecimal():
-        raise _unsure(root, f"metadata/{ICEBERG_HINT} names no version: {text[:40]!r}")
+        raise _unsure(root, f"metadata/{ICEBERG_HINT} does not contain a version: {text[:40]!r}")
     return int(text)
 
 
@@ -482,7 +484,7 @@ def _table_uuid(folder: Folder, name: str) -> Any:
 
 def _unsure(root: str, why: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{root} is the directory of an Iceberg table, and which of its metadata files is current only its catalog "
-        f"knows ({why}). Pass the table's name with its catalog (namespace.table with catalog= or --catalog), the "
+        f"{root} is the directory of an Iceberg table, and only its catalog knows which of its metadata files is "
+        f"current ({why}). Pass the table's name with its catalog (namespace.table with catalog= or --catalog), the "
         "table that pyiceberg loads, or the path of the current metadata file"
     )

@@ -33,7 +33,7 @@ from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
 _REFUSAL = (
-    "files of Paimon tables are not swapped here; parquet_bloom.paimon.attach_index adds indexes, "
+    "parquet-bloom does not replace files of Paimon tables; parquet_bloom.paimon.attach_index adds indexes, "
     "as does Paimon's own procedure rewrite_file_index"
 )
 _INDEX = ".index"
@@ -96,7 +96,7 @@ class OpenPaimon:
         raise UnsupportedError(_REFUSAL)
 
     def verify(self) -> None:
-        """Return: there are no swaps that another writer could have committed over."""
+        """Do nothing: there are no swaps that another writer could have overwritten."""
 
     # ---- indexes -----------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class OpenPaimon:
         try:
             found = json.loads(data)
         except ValueError as error:
-            raise CorruptFileError(f"it is no JSON: {error}", path=source.name) from error
+            raise CorruptFileError(f"it is not JSON: {error}", path=source.name) from error
         if not isinstance(found, dict):
-            raise CorruptFileError("it is no JSON object", path=source.name)
+            raise CorruptFileError("it is not a JSON object", path=source.name)
         return found
 
     def _records(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -233,13 +233,13 @@ class OpenPaimon:
             statistics = recorded(schema.fields.items(), [each for _, each in found]) if not schema.keys else None
             return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in found), recorded=statistics)
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
-            raise CorruptFileError(f"metadata that are not understood: {error!r}", path=self._root) from error
+            raise CorruptFileError(f"its metadata cannot be understood: {error!r}", path=self._root) from error
 
     def _require_own_partitions(self, schema: _Schema) -> None:
         if other := schema.fallback:
             raise UnsupportedError(
                 f"{self._root} takes partitions that it lacks from its branch {other} (scan.fallback-branch), which is "
-                f"not read here; ask for {self._root}$branch_{other} by itself"
+                f"not supported; name {self._root}$branch_{other} instead"
             )
 
     def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
@@ -270,7 +270,7 @@ class OpenPaimon:
             own = self._schema(file["_SCHEMA_ID"])
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
-                reason = "its rows have not come to their buckets yet"
+                reason = "its rows have not been moved to their buckets yet"
             name, known_as = file["_FILE_NAME"], self._recorded(file, path)
             self._origins[known_as] = _Origin(file["_SCHEMA_ID"], _has_index(file))
             live_file = LiveFile(
@@ -385,7 +385,7 @@ class Attaching:
         path, _, name = file.path.rpartition("/")
         folder = Folder(path)
         if not is_local(folder.fs):
-            raise UnsupportedError(f"{file.path} lies outside of this machine's file systems")
+            raise UnsupportedError(f"{file.path} is not on a local file system")
         for number in count():
             taken = f"{name}{f'-{number}' if number else ''}{_INDEX}"
             # In this order: what is there is never taken for ours, and what is ours never forgotten.
@@ -464,7 +464,7 @@ class Attaching:
                 counts = {"_NUM_ADDED_FILES": half, "_NUM_DELETED_FILES": half}
                 changed.append({**record, "_FILE_NAME": name, "_FILE_SIZE": size, **counts})
         if waiting:
-            raise UnsupportedError(f"{min(waiting)} is in no manifest as it is; nothing was committed")
+            raise UnsupportedError(f"{min(waiting)} is not a live file of any manifest; nothing was committed")
         return changed
 
     def _read(self, names: list[str]) -> tuple[Any, list[dict[str, Any]]]:
@@ -478,7 +478,7 @@ class Attaching:
             records += list(_avro(source.name, data))
             schemas.append(fastavro.reader(io.BytesIO(data)).writer_schema)
         if any(schema != schemas[0] for schema in schemas):
-            raise UnsupportedError(f"{names} were written by different versions of Paimon; let it compact them first")
+            raise UnsupportedError(f"{names} were written by different versions of Paimon; compact the table first")
         return schemas[0], records
 
     def _write(self, name: str, schema: Any, records: list[dict[str, Any]]) -> int:
@@ -543,9 +543,9 @@ def _avro(name: str, data: bytes) -> Iterator[dict[str, Any]]:
     try:
         import fastavro
     except ImportError:
-        raise UnsupportedError("Paimon tables are read by fastavro: pip install 'parquet-bloom[paimon]'") from None
+        raise UnsupportedError("reading Paimon tables needs fastavro: pip install 'parquet-bloom[paimon]'") from None
     if not data.startswith(b"Obj\x01"):
-        raise UnsupportedError(f"{name} is no Avro file; manifests of another format are not read here")
+        raise UnsupportedError(f"{name} is not an Avro file; manifests in other formats are not supported")
     try:
         records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
     except Exception as error:  # fastavro has no error of its own for what it cannot read
@@ -569,7 +569,7 @@ def _merged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         elif entry["_KIND"] == 1:
             live.pop(identity, None)
         else:
-            raise CorruptFileError(f"{file['_FILE_NAME']}: an entry of kind {entry['_KIND']}")
+            raise CorruptFileError(f"{file['_FILE_NAME']}has an entry of the unknown kind {entry['_KIND']}")
     return list(live.values())
 
 
@@ -587,9 +587,9 @@ def _has_index(file: dict[str, Any]) -> bool:
 
 def _unreadable(file: dict[str, Any]) -> str | None:
     if not file["_FILE_NAME"].endswith(".parquet"):
-        return f"it is no Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
+        return f"it is not a Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
     if file.get("_WRITE_COLS") is not None:
-        return "it has some of its rows' columns, and other files have the rest"
+        return "it has only some of its rows' columns; other files have the rest"
     return None
 
 
@@ -608,7 +608,7 @@ class _Schema:
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptFileError(f"a schema that is not understood: {error!r}", path=name) from error
+            raise CorruptFileError(f"the schema cannot be understood: {error!r}", path=name) from error
         self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
 
     def _is_on(self, option: str, otherwise: str = "false") -> bool:
@@ -653,11 +653,11 @@ class _Schema:
     @property
     def merged(self) -> str | None:
         if self._is_on("data-evolution.enabled"):
-            return "readers put its rows together from several files"
+            return "readers assemble its rows from several files"
         if any(re.fullmatch(r"fields\..*\.default-value", option) for option in self._options):
-            return "readers may put another value in the place of NULL"
+            return "readers may replace NULL with a default value"
         if self.keys and (not self.has_vectors or self._is_on("deletion-vectors.merge-on-read")):
-            return "readers merge it with other files of its keys; a table with deletion vectors needs no merging"
+            return "readers merge it with other files of the same keys; a table with deletion vectors needs no merging"
         return None
 
     def partition_folders(self, packed: bytes) -> Iterator[str]:

@@ -2,14 +2,14 @@
 
 A writer copies bounds out of footers, cuts them, and converts them. So here, too, each rule is somebody's lost row:
 
-- Floats have null counts only, for NaN may lie beside their bounds. Nested columns have nothing.
+- Floats have null counts only, because NaN may lie outside their bounds. Nested columns have nothing.
 - Texts have nothing, but where a file has one only. Footers leave out the bounds of a column chunk whose texts are long
   (4 KiB in parquet-java and Arrow), and delta-rs, pyiceberg and Paimon's 0.9 merge those of the other row groups.
-- Of no nulls only what stands beside bounds is believed: delta-rs counts none where a footer says nothing.
-- Such a text may be cut, and not every writer rounds a cut greatest one up: it counts by its first bytes only. Where a
+- A null count of 0 is believed only beside bounds: delta-rs writes 0 where a footer has no null count.
+- Such a text may be truncated, and not every writer rounds a truncated maximum up: only its first bytes count. Where a
   writer compared UTF-16 instead of bytes, U+E000 to U+FFFF came after all that is beyond them; so a bound ends before
   the first character for which this makes a difference.
-- What contradicts itself says nothing at all.
+- What contradicts itself is ignored.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def bounds_of(
         return None
     count = -1 if num_rows is None else num_rows
     if low is None or high is None:
-        return Bounds(count, nulls, untrusted="it has no bounds that can be relied on")
+        return Bounds(count, nulls, untrusted="it has no bounds that can be trusted")
     return None if low > high else Bounds(count, nulls, low, high, is_exact, "")
 
 
@@ -100,4 +100,4 @@ BEYOND_TEXT = 64 * b"\xff"
 """Greater than what UTF-8 has, and what has slipped in among it."""
 
 _AFTER_SURROGATES = re.compile("[\ue000-\uffff]")
-_SURROGATES = re.compile("[\ufffd\U00010000-\U0010ffff]")  # or the character that stands for what is none
+_SURROGATES = re.compile("[\ufffd\U00010000-\U0010ffff]")  # or the replacement character

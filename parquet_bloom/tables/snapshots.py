@@ -1,4 +1,4 @@
-"""What a table is to the rest of the library: live files, and swaps of them for others with the same rows."""
+"""A table as the rest of the library sees it: its live files, and swaps of files for others with the same rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Unproved = frozenset[tuple[str, str]]
 
 
 def unlike_reason(column: str) -> str:
-    """Return why nothing that is known of a column among `LiveFile.unlike` proves anything."""
+    """Return why nothing that is known about a column of `LiveFile.unlike` proves anything."""
     return f"column {column} had another name, id or type when the file was written"
 
 
@@ -98,7 +98,7 @@ class Snapshot:
     included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
     columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
     table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
-    `hidden` are top-level columns whose values in the files are not what they are asked for; the table has none such.
+    `hidden` are top-level columns that files have, but whose values in them are not the table's.
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them.
     """
@@ -215,7 +215,7 @@ class Snapshot:
         raise ColumnNotFoundError(format_path(path), names, where=where, advice=advice)
 
 
-_LEFT_OUT = "the table leaves its values out of the files"
+_LEFT_OUT = "the table does not store its values in the files"
 
 
 class TableFiles:
@@ -316,12 +316,12 @@ def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:
         old = swap.old
         now = live.get(old.recorded)
         if now is None or now.size != old.size:
-            raise ConcurrentChangeError(f"{old.path} is not in {table.snapshot.root} any more; nothing was committed")
+            raise ConcurrentChangeError(f"{old.path} is no longer in {table.snapshot.root}; nothing was committed")
         if old.recorded in seen:
-            raise UnsupportedError(f"{old.path} is to be swapped twice; its rows would be duplicated")
+            raise UnsupportedError(f"{old.path} would be swapped twice, and its rows duplicated")
         seen.add(old.recorded)
         if old.path.rpartition("/")[0] != swap.path.rpartition("/")[0]:
-            raise UnsupportedError(f"{swap.path} is not beside {old.path}, whose place it is to take")
+            raise UnsupportedError(f"{swap.path} is not in the directory of {old.path}, which it replaces")
         if now.num_rows is not None and now.num_rows != swap.num_rows:
             raise UnsupportedError(
                 f"{swap.path} has {swap.num_rows:,} rows, and the table records {now.num_rows:,} of {old.path}"

@@ -44,7 +44,7 @@ from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import SETTLING_SECONDS, PathLike, Source, StorageOptions, find, is_directory
+from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, PathLike, Source, StorageOptions, find, is_directory
 from parquet_bloom.storage.strays import Strays, strays_among
 from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
 from parquet_bloom.verbs.parallel import Progress, map_in_order, share_threads
@@ -416,8 +416,8 @@ class _Building:
 
     def _settle(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""
-        if any(not source.is_settled for source in self.sources):
-            time.sleep(SETTLING_SECONDS)
+        if any(not source.is_mtime_stable for source in self.sources):
+            time.sleep(MTIME_STABLE_SECONDS)
             self._list()
 
     def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:

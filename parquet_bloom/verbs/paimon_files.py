@@ -94,7 +94,7 @@ def write_index(
     try:
         folder.create(name, data)
     except FileExistsError:
-        raise FilterExistsError(f"{target} exists; name a path that does not, or remove it first") from None
+        raise FilterExistsError(f"{target} already exists; choose another path, or remove it first") from None
     return target, len(data)
 
 

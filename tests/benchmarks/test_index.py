@@ -16,7 +16,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.storage.drive import RequestLog
-from parquet_bloom.storage.listing import SETTLING_SECONDS
+from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS
 from parquet_bloom.verbs import index
 
 _spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
@@ -38,7 +38,7 @@ def lake() -> Iterator[Path]:
         for copy in range(COPIES):
             for path in source.glob("*.parquet"):
                 os.link(path, folder / f"{copy:02}-{path.name}")
-        time.sleep(SETTLING_SECONDS + 0.1)
+        time.sleep(MTIME_STABLE_SECONDS + 0.1)
         yield folder
     finally:
         for path in (*folder.glob("_bloom_index/*"), *folder.glob("*.parquet")):
@@ -76,7 +76,7 @@ def test_one_key_over_ten_thousand_files(lake: Path) -> None:
         f"{time.perf_counter() - start:.1f} s",
         f"{state.num_bytes / 1e6:.0f} MB",
     )
-    time.sleep(SETTLING_SECONDS + 0.1)
+    time.sleep(MTIME_STABLE_SECONDS + 0.1)
     with_index = least(lambda: parquet_bloom.prune(lake, where, cache=cache))
     line("prune, footers and index in memory: without, with", f"{without * 1e3:.0f} ms", f"{with_index * 1e3:.0f} ms")
     line("", f"{without / with_index:.1f}x")

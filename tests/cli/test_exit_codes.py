@@ -171,7 +171,7 @@ def test_a_misspelt_storage_option_is_2():
     ran = ended("probe", "http://127.0.0.1:9/x.parquet", "id", "1", "--storage-option", "anom=true")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "error: http://127.0.0.1:9/x.parquet: the store takes no option 'anom'; correct the storage options\n"
+        "error: http://127.0.0.1:9/x.parquet: the store has no option 'anom'; correct the storage options\n"
     )
 
 

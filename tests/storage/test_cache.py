@@ -24,9 +24,9 @@ WITH = laid_out(Filter(MIB - 300_000, 16_384, keys=(7,)), size=MIB)
 
 
 @pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def mtime_stable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as old the moment that they are written."""
-    monkeypatch.setattr(listing, "SETTLING_SECONDS", -60.0)
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -60.0)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_the_same_answers_come_from_it() -> None:
     assert tables[0] == tables[1]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("mtime_stable")
 def test_calls_share_one_unless_they_are_given_one(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(WITHOUT)
     SHARED.clear()
@@ -143,7 +143,7 @@ def test_calls_share_one_unless_they_are_given_one(tmp_path: Path) -> None:
 # ---- files that were replaced ------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("mtime_stable")
 @pytest.mark.parametrize("how", ["renamed over", "written in place"])
 def test_a_replaced_local_file_is_read_again(tmp_path: Path, how: str) -> None:
     path, new = tmp_path / "a.parquet", tmp_path / "new"
@@ -163,7 +163,7 @@ def test_a_replaced_local_file_is_read_again(tmp_path: Path, how: str) -> None:
     assert lookup(path, "id", [7], cache=cache).to_arrow()["path"].null_count == 0
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("mtime_stable")
 def test_a_replaced_object_is_read_again(memory: Any) -> None:
     cache = Cache()
     assert not prune("memory://cached", "id = 7", cache=cache).files

@@ -135,7 +135,7 @@ def test_an_output_that_appears_meanwhile_is_left(file: Path, tmp_path: Path) ->
     with started(file, target=target) as out:
         out.copy()
         target.write_bytes(b"mine")
-        with pytest.raises(FilterExistsError, match="made meanwhile"):
+        with pytest.raises(FilterExistsError, match="created meanwhile"):
             out.commit()
     assert target.read_bytes() == b"mine"
     assert names(tmp_path) == ["x.parquet", "y.parquet"]

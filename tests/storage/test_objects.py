@@ -136,9 +136,9 @@ def test_an_archive_is_read_and_not_written(tmp_path: Path) -> None:
 
 def test_an_output_on_another_file_system_is_refused(memory: Any, old: bytes, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UnsupportedError, match="not on the file system"):
+    with pytest.raises(UnsupportedError, match="not on the same file system"):
         add("x.parquet", "id", output=f"{ROOT}/y.parquet")
-    with pytest.raises(UnsupportedError, match="not on the file system"):
+    with pytest.raises(UnsupportedError, match="not on the same file system"):
         add(f"{ROOT}/x.parquet", "id", output=f"file://{tmp_path}/y.parquet")
     assert [p.name for p in tmp_path.iterdir()] == ["x.parquet"]
     assert statuses(add("x.parquet", "id", output=f"file://{tmp_path}/y.parquet")) == ["written"]

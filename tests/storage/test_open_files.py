@@ -99,7 +99,7 @@ def test_a_local_file_system_of_pyarrow_is_written_as_a_path_is(lake):
     below = arrow.SubTreeFileSystem(str(lake), arrow.LocalFileSystem())
     before = (lake / "a.parquet").read_bytes()
     (row,) = add("a.parquet", "id", replace=True, filesystem=below).rows
-    assert "not replaced safely through pyarrow" in row.error
+    assert "cannot be replaced safely through a file system of pyarrow" in row.error
     assert (lake / "a.parquet").read_bytes() == before
 
 
@@ -125,7 +125,7 @@ def test_a_url_says_what_to_install_for_it(url, module, advice, monkeypatch):
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, url.partition(":")[0], raising=False)
     with pytest.raises(UnsupportedError) as raised:
         inspect(url)
-    assert str(raised.value) == f"{url}: such URLs are read by {module}: {advice}"
+    assert str(raised.value) == f"{url}: reading such URLs needs {module}: {advice}"
 
 
 def test_what_is_called_a_tilde_is_what_it_is_called(lake, monkeypatch):

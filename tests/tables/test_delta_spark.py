@@ -44,7 +44,7 @@ CARRIED = [
     "vacuum_check",
     "widening",
 ]
-REFUSED = {"row_tracking": "new row ids", "materialized": "must hold the partition columns"}
+REFUSED = {"row_tracking": "new row ids", "materialized": "must contain the partition columns"}
 
 
 def ids(found: Snapshot | None) -> list[int]:
@@ -108,9 +108,9 @@ def test_a_commit_without_its_time_is_an_error(tmp_path: Path) -> None:
     commits = sorted((root / "_delta_log").glob("*.json"))
     for path in commits:
         path.write_text(path.read_text().replace('"inCommitTimestamp":', '"other":'))
-    with pytest.raises(CorruptFileError, match="has no in-commit timestamp, but must"):
+    with pytest.raises(CorruptFileError, match="has no in-commit timestamp, although the table requires one"):
         snapshot_of(root, as_of="2026-01-01")
-    with pytest.raises(CorruptFileError, match="has no in-commit timestamp, but must"):
+    with pytest.raises(CorruptFileError, match="has no in-commit timestamp, although the table requires one"):
         open_table(root)
 
 
@@ -185,7 +185,7 @@ def test_features_in_whose_way_a_swap_is_are_refused_before_the_first_byte(
 ) -> None:
     root = unpacked(f"delta_spark/{name}", tmp_path)
     before = snapshot(root)
-    with pytest.raises(UnsupportedError, match=f"no commit to .* would be right: it has the feature .*{REFUSED[name]}"):
+    with pytest.raises(UnsupportedError, match=f"cannot be committed to: it has the feature .*{REFUSED[name]}"):
         add(root, "id", table=True, dry_run=dry_run)
     assert snapshot(root) == before
 
@@ -259,7 +259,7 @@ def test_an_entry_that_another_writer_wrote_over_is_told(tmp_path: Path, monkeyp
         return made
 
     monkeypatch.setattr(OpenDelta, "commit", written_over)
-    with pytest.raises(CorruptFileError, match=r"another writer wrote its version .* with all of its rows: run again"):
+    with pytest.raises(CorruptFileError, match=r"another writer overwrote version .* with all of its rows: run again"):
         add(root, "id", table=True, batch=1)
     monkeypatch.undo()
     assert set(statuses(add(root, "id", table=True))) == {"written"}

@@ -64,6 +64,6 @@ def _add(root: Path) -> Counter[str]:
         return Counter(row.status for row in add(root, "id", table=True, batch=3, replace=True).rows)
     except CorruptFileError as error:
         # Between Spark's look and its renaming on a local disk there is room; then the rows are as Spark left them.
-        if "wrote its version" in str(error):
+        if "overwrote version" in str(error):
             return Counter(["written over"])
         raise

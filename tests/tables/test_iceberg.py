@@ -114,7 +114,7 @@ def test_a_table_that_was_created_again_in_its_place(catalog: Any) -> None:
     assert len(list(directory(made).glob("metadata/00004-*.metadata.json"))) == 1
     for given in (directory(made), str(directory(made)), made.location()):
         for verb in (prune, lambda path, _: lookup(path, "id", [505]), lambda path, _: index.create(path, "id")):
-            with pytest.raises(UnsupportedError, match="which of its metadata files is current only its catalog knows"):
+            with pytest.raises(UnsupportedError, match="only its catalog knows which of its metadata files is current"):
                 verb(given, "id = 505")
     for given in (made, lakes.metadata_of(made)):
         assert prune(given, "id = 505").totals.rows_kept == 20
@@ -145,7 +145,7 @@ def test_a_writer_that_died_before_its_commit(catalog: Any, monkeypatch: Any) ->
 def test_a_loaded_table_that_is_gone_or_another(catalog: Any) -> None:
     made = lakes.iceberg(catalog)
     catalog.drop_table("n.t")
-    with pytest.raises(FileNotFoundError, match=r"does not have the table n\.t any more"):
+    with pytest.raises(FileNotFoundError, match=r"no longer has the table n\.t"):
         prune(made, "id = 5")
     lakes.iceberg(catalog, files=1)
     with pytest.raises(UnsupportedError, match=r"n\.t was dropped and created again since it was loaded"):
@@ -163,7 +163,7 @@ def test_a_loaded_table_is_asked_for_its_newest_versions(catalog: Any, tmp_path:
 def test_one_table_at_a_time(catalog: Any) -> None:
     made = lakes.iceberg(catalog, files=1)
     for paths, options in (([made, made], {}), (["n.t", "n.u"], {"catalog": "tests"})):
-        with pytest.raises(UnsupportedError, match="one at a time"):
+        with pytest.raises(UnsupportedError, match="only one table of a catalog"):
             prune(paths, "id = 1", **options)
     with pytest.raises(UnsupportedError, match="not filesystem="):
         prune(made, "id = 1", filesystem=LocalFileSystem())
@@ -172,7 +172,7 @@ def test_one_table_at_a_time(catalog: Any) -> None:
     assert prune([made], "id = 1").totals.files == 1
     root = directory(made)
     for paths, options in (([root, root], {}), (str(root), {"filesystem": LocalFileSystem()})):
-        with pytest.raises(UnsupportedError, match=r"is the directory of a table, .* name it alone"):
+        with pytest.raises(UnsupportedError, match=r"is the directory of a table, .* give it alone"):
             prune(paths, "id = 1", **options)
     files = list(root.glob("data/*.parquet"))
     assert prune([*files, *files], "id = 1").totals.files == 1
@@ -241,7 +241,10 @@ def of_a_catalog(folder: Path) -> None:
 
 UNSURE = {
     "no hint": (lambda folder: (folder / "version-hint.text").unlink(), r"has no metadata/version-hint\.text"),
-    "hint of nothing": (lambda folder: (folder / "version-hint.text").write_text("new"), "names no version: 'new'"),
+    "hint of nothing": (
+        lambda folder: (folder / "version-hint.text").write_text("new"),
+        "does not contain a version: 'new'",
+    ),
     "hint of none": (lambda folder: (folder / "version-hint.text").write_text("7"), "version 7, which has no file"),
     "of a catalog": (of_a_catalog, "00000-1b4fee1e.* was written for a catalog"),
     "other packing": (lambda folder: packed(folder, 4, "v{}.zstd.metadata.json"), "which file is version 4"),

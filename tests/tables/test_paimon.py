@@ -184,7 +184,7 @@ def test_reasons_for_keeping_a_file(unpacked: Open) -> None:
     assert "another name" in str(reasons["paimon/evolved"][0])
     assert all("merge" in str(reason) for reason in reasons["paimon/pk"])
     assert reasons["paimon/pk_dv"] == [None] * 2
-    assert ["no Parquet file" in str(reason) for reason in reasons["paimon/avro"]] == [True, False, False]
+    assert ["not a Parquet file" in str(reason) for reason in reasons["paimon/avro"]] == [True, False, False]
 
 
 def test_deletion_vectors_are_told(unpacked: Open) -> None:
@@ -253,7 +253,7 @@ def renumbered(schema: dict[str, Any]) -> None:
     ("schema", "reason"),
     [
         (option("data-evolution.enabled", "true"), "several files"),
-        (option("fields.name.default-value", "none"), "place of NULL"),
+        (option("fields.name.default-value", "none"), "replace NULL with a default"),
         (lambda schema: schema.update(primaryKeys=["id"]), "merge"),
         (renumbered, "another name"),
         (retyped("STRING"), "was BIGINT"),
@@ -383,7 +383,7 @@ def test_nothing_is_committed(unpacked: Open) -> None:
     with pytest.raises(UnsupportedError, match="rewrite_file_index"):
         open_table(str(table))
     opened = OpenPaimon(table)
-    with pytest.raises(UnsupportedError, match="not swapped here"):
+    with pytest.raises(UnsupportedError, match="does not replace files"):
         opened.commit([])
     assert opened.refusal(opened.snapshot.files[0])
     assert opened.refresh() == opened.snapshot
@@ -495,7 +495,7 @@ def test_manifests_of_another_format_are_refused(unpacked: Open) -> None:
     table, _ = unpacked("paimon/append")
     for path in (table / "manifest").iterdir():
         path.write_bytes(b"PAR1 or ORC")
-    with pytest.raises(UnsupportedError, match="no Avro file"):
+    with pytest.raises(UnsupportedError, match="not an Avro file"):
         read(table)
 
 

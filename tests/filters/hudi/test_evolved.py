@@ -119,7 +119,7 @@ def test_schemas_that_are_not_understood_prove_nothing(name: str, table: Path, d
     newest.write_bytes(damaged)
     verdicts = prune(table, "id = -1").all_files
     assert verdicts
-    assert all("schemas (.hoodie/.schema) are not understood" in (file.kept_whole or "") for file in verdicts)
+    assert all("schemas (.hoodie/.schema) cannot be read" in (file.kept_whole or "") for file in verdicts)
 
 
 def field(number: int, name: str, kind: object = "long") -> dict[str, Any]:

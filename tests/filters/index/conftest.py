@@ -1,4 +1,4 @@
-"""Folders of files that count as settled at once: their clock ticks between two changes here."""
+"""Folders of files that count as stable at once: their clock ticks between two changes here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from parquet_bloom.storage import listing
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SETTLING_SECONDS", -1)
+def mtime_stable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
 
 
 @pytest.fixture

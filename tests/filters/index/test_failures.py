@@ -188,7 +188,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: Any) -> N
 
 def _refresh(root: str, times: int, turns: Any) -> None:
 
-    listing.SETTLING_SECONDS = -1
+    listing.MTIME_STABLE_SECONDS = -1
     for _ in range(times):
         turns.wait(60)
         index.refresh(root, jobs=1)

@@ -310,14 +310,14 @@ def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         file(tmp_path / "young.parquet", [2])
-        monkeypatch.setattr(listing, "SETTLING_SECONDS", 0.5)
+        monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", 0.5)
 
     time.sleep(0.6)
-    monkeypatch.setattr(listing, "SETTLING_SECONDS", 10_000)
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", 10_000)
     sleeps(index, sleep)
     (row,) = index.create(tmp_path, "c0").rows
-    assert (pauses, row.files, row.files_missing) == ([index.SETTLING_SECONDS], 1, 1)
-    monkeypatch.setattr(listing, "SETTLING_SECONDS", -1)
+    assert (pauses, row.files, row.files_missing) == ([index.MTIME_STABLE_SECONDS], 1, 1)
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
     (row,) = index.show(tmp_path).rows
     assert (row.files, row.files_missing) == (1, 1)
     assert kept(tmp_path, "c0 = 2") == {"young.parquet"}

@@ -97,7 +97,7 @@ def test_a_key_that_another_writer_makes_meanwhile_stays_theirs(
 
     calls.meddle = meddle
     error = only_error(add(f"{bucket}/x.parquet", "id", output=f"s3://{bucket}/y.parquet", filesystem=fs))
-    assert "was made meanwhile" in error
+    assert "was created meanwhile" in error
     assert (content(other, bucket, "y.parquet"), content(other, bucket)) == (b"theirs", old)
     assert uploads(other, bucket) == []
 

@@ -264,5 +264,5 @@ def test_a_table_of_a_catalog_by_its_names(catalog: Any, tmp_path: Path) -> None
     (home / ".pyiceberg.yaml").write_text("catalog: {tests: {type: sql}}\n")  # in a form that pyiceberg does not take
     ran = run("prune", "n.t", "-w", "id = 25", "--catalog", "tests")
     assert (ran.returncode, "cannot read its configuration" in ran.stderr) == (2, True), ran.stderr
-    with pytest.raises(UnsupportedError, match="delta tables have no catalog here"):
+    with pytest.raises(UnsupportedError, match="works with Iceberg tables only, not with delta"):
         add("n.t", "name", table="delta", catalog="tests")

@@ -104,7 +104,7 @@ def test_a_compaction_that_commits_over_a_swap_is_reported(tmp_path: Path, monke
         return made
 
     monkeypatch.setattr(OpenDelta, "commit", compacted_after)
-    with pytest.raises(CorruptFileError, match=r"version 4, by another writer, .* live twice; restore version 3"):
+    with pytest.raises(CorruptFileError, match=r"version 4, by another writer, .* appear twice; restore version 3"):
         add(tmp_path, "id", table=True)
     assert len(lakes.delta_rows(tmp_path)) == 60  # of 30: the reason why it is reported
     DeltaTable(str(tmp_path)).restore(3)

@@ -112,7 +112,7 @@ def test_a_store_that_ignores_conditions_is_refused(root: str, options: dict[str
 
     folder.fs.call_s3 = without_condition
     try:
-        with pytest.raises(UnsupportedError, match="a store that replaces a file although told not to"):
+        with pytest.raises(UnsupportedError, match="a store that overwrites a file although it was told not to"):
             folder.require_exclusive()
     finally:
         del folder.fs.call_s3
@@ -120,7 +120,7 @@ def test_a_store_that_ignores_conditions_is_refused(root: str, options: dict[str
 
 
 def test_a_delta_commit_whose_answer_is_lost(root: str, options: dict[str, Any], endpoint: str) -> None:
-    """The store may yet have it, so the new files stay, and the error names them."""
+    """The store may still publish it, so the new files stay, and the error names them."""
     theirs = delta_options(options)
     write_deltalake(root, table(20), storage_options=theirs)
     delta = DeltaTable(root, storage_options=theirs)
@@ -129,7 +129,7 @@ def test_a_delta_commit_whose_answer_is_lost(root: str, options: dict[str, Any],
         raise OSError("no answer")
 
     delta.create_write_transaction = fail
-    with pytest.raises(UnknownOutcomeError, match="the store may yet make it version 1") as caught:
+    with pytest.raises(UnknownOutcomeError, match="the store may still publish it as version 1") as caught:
         add(delta, "id", table=True, storage_options=options)
     (note,) = caught.value.__notes__
     new = [path for path in connected(endpoint).find(root) if "-bloom-" in path]

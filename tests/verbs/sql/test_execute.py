@@ -23,8 +23,8 @@ from parquet_bloom.verbs.sql import execute
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SETTLING_SECONDS", -1)
+def mtime_stable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
 
 
 @pytest.fixture
