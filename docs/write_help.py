@@ -13,18 +13,19 @@ import click
 from parquet_bloom.cli.commands import main as program
 
 PAGES = Path(__file__).parent / "pages"
+WIDTH = 78  # that fits the column of text on a screen of 1,280 pixels
 BLOCK = re.compile(r"(<!-- help: ([a-z -]*) -->\n\n```text\n).*?(^```$)", re.MULTILINE | re.DOTALL)
 
 
 def help_text(words: str) -> str:
     """Return the help of a command such as `index create`; of the program itself for no words."""
     names = program.context_settings["help_option_names"]
-    context = click.Context(program, info_name="parquet-bloom", terminal_width=90, help_option_names=names)
+    context = click.Context(program, info_name="parquet-bloom", terminal_width=WIDTH, help_option_names=names)
     command: click.Command = program
     for word in words.split():
         assert isinstance(command, click.Group)
         command = command.commands[word]
-        context = click.Context(command, info_name=word, parent=context, terminal_width=90)
+        context = click.Context(command, info_name=word, parent=context, terminal_width=WIDTH)
     return command.get_help(context)
 
 

@@ -44,7 +44,7 @@ class Notes:
 
     def mark(self, sentence: str) -> str:
         """Return the mark of a sentence; names of files are left out of it."""
-        plain = re.sub(r"(file:)?/\S+", "…", sentence).replace("|", "\\|").replace("\n", " ")
+        plain = re.sub(r"(file:)?/\S+", "…", sentence).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
         if plain not in self.sentences:
             self.sentences.append(plain)
         return f" [^{self.sentences.index(plain) + 1}]"
