@@ -65,8 +65,8 @@ def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str,
     """Return one sentence for each engine that would fail, or answer wrongly, because of a sound filter."""
     found = []
     if num_bytes & (num_bytes - 1):
-        found.append("Arrow C++ and older ClickHouse reject a bitset whose size is no power of two")
-        found.append("Impala misreads a bitset whose size is no power of two")
+        found.append("Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two")
+        found.append("Impala misreads a bitset whose size is not a power of two")
     elif num_bytes < 64:
         found.append("Impala needs a bitset of at least 64 bytes")
     if num_bytes > 128 * 1024 * 1024:

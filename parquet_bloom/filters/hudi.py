@@ -71,7 +71,7 @@ def sizing(num_entries: int, fpp: float) -> tuple[int, int]:
     (2587966, 30)
     """
     if not 0 < num_entries <= _MAX_INT32 or not 0 < fpp < 1:
-        raise ValueError(f"a filter is made for some keys and a rate between 0 and 1, not {num_entries} and {fpp}")
+        raise ValueError(f"a filter needs at least one key and an fpp between 0 and 1, not {num_entries} and {fpp}")
     log2 = math.log(2)
     num_bits = min(math.ceil(num_entries * (-math.log(fpp) / (log2 * log2))), _MAX_INT32)
     return num_bits, min(math.ceil(log2 * num_bits / num_entries), _MAX_INT32)
@@ -85,11 +85,11 @@ def decode_text(text: str) -> bytes:
     body = text.rstrip("=")
     missing = -len(body) % 4
     if missing == 3 or len(text) - len(body) not in (0, missing) or not re.fullmatch("[A-Za-z0-9+/]*", body, re.A):
-        raise CorruptFileError("the filter is not in Base64")
+        raise CorruptFileError("the filter is not valid Base64")
     try:
         return base64.b64decode(body + "=" * missing)
     except binascii.Error as error:
-        raise CorruptFileError(f"the filter is not in Base64: {error}") from error
+        raise CorruptFileError(f"the filter is not valid Base64: {error}") from error
 
 
 def encode_text(data: bytes) -> str:
@@ -121,7 +121,7 @@ class SimpleFilter:
         """Make a filter that is empty, or has these ceil(num_bits / 8) bytes."""
         size = (num_bits + 7) // 8
         if not 0 < num_bits <= _MAX_INT32 or not 0 < num_hashes <= _MAX_INT32 or hash_type not in (JENKINS, MURMUR):
-            raise ValueError(f"there is no filter of {num_bits} bits and {num_hashes} hashes of type {hash_type}")
+            raise ValueError(f"a filter cannot have {num_bits} bits and {num_hashes} hashes of type {hash_type}")
         if bits is not None and len(bits) != size:
             raise ValueError(f"{num_bits} bits take {size} bytes, not {len(bits)}")
         self.num_bits, self.num_hashes, self.hash_type = num_bits, num_hashes, hash_type
@@ -199,7 +199,7 @@ class DynamicFilter:
     def __init__(self, num_bits: int, num_hashes: int, row_entries: int, max_entries: int) -> None:
         """Make a filter of one empty row."""
         if not 0 < row_entries <= _MAX_INT32:
-            raise ValueError(f"a row is for some keys, not {row_entries}")
+            raise ValueError(f"a row needs at least one key, not {row_entries}")
         self._rows = [SimpleFilter(num_bits, num_hashes)]
         self.num_bits, self.num_hashes, self.hash_type = num_bits, num_hashes, MURMUR
         self.row_entries, self.num_since_row, self._max_entries = row_entries, 0, max_entries
@@ -218,7 +218,7 @@ class DynamicFilter:
         at += 12
         # The least row is an old header and one byte.
         if not 0 < num_rows <= (len(data) - at) // 9:
-            raise CorruptFileError(f"the filter says that it has {num_rows} rows, in {len(data) - at} bytes", offset=at)
+            raise CorruptFileError(f"the filter claims {num_rows} rows in {len(data) - at} bytes", offset=at)
         rows = []
         for _ in range(num_rows):
             row, at = _read_simple(data, at)
@@ -242,7 +242,7 @@ class DynamicFilter:
     def add(self, keys: Sequence[bytes]) -> None:
         """Add every key, in this order, on which the bits depend as soon as there are two rows."""
         if self.row_entries <= 0 or self.hash_type != MURMUR:
-            raise ValueError("such a filter is only read")
+            raise ValueError("filters of this kind are read-only")
         at = 0
         while at < len(keys) and not self._is_bounded:
             if self.num_since_row < self.row_entries:
@@ -288,7 +288,7 @@ def parse(data: bytes, type_code: str | None = None) -> HadoopFilter:
     """
     kind = _TYPES.get("SIMPLE" if type_code is None else type_code.upper())
     if kind is None:
-        raise UnsupportedError(f"the filter is of the type {type_code!r}; SIMPLE and DYNAMIC_V0 are known")
+        raise UnsupportedError(f"the filter type {type_code!r} is unknown; SIMPLE and DYNAMIC_V0 are supported")
     return kind.from_bytes(data)
 
 
@@ -306,13 +306,14 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int, int]:
         num_hashes, hash_type, num_bits = _unpack(">ibi", data, at + 4)
         end = at + 13
     else:
-        raise CorruptFileError(f"the filter has the version {first}", offset=at)
+        raise CorruptFileError(f"the filter has the unknown version {first}", offset=at)
     if hash_type not in (JENKINS, MURMUR) or num_bits <= 0 or num_hashes <= 0:
         raise CorruptFileError(
-            f"the filter says {num_bits} bits and {num_hashes} hashes of type {hash_type}, which cannot be", offset=at
+            f"the filter claims {num_bits} bits and {num_hashes} hashes of type {hash_type}, which is impossible",
+            offset=at,
         )
     if num_hashes > _MOST_HASHES:
-        raise UnsupportedError(f"the filter has {num_hashes:,} hashes of each key, more than any writer gives it")
+        raise UnsupportedError(f"the filter has {num_hashes:,} hashes per key, more than any writer uses")
     return num_bits, num_hashes, hash_type, end
 
 
@@ -477,9 +478,9 @@ def filter_of(footer: Footer) -> HudiFilter | None:
     if name not in entries:
         return None
     if any(leaf.logical_type is None or leaf.logical_type.name != "STRING" for leaf in leaves):
-        raise UnsupportedError(f"column {RECORD_KEY} is no text")
+        raise UnsupportedError(f"column {RECORD_KEY} is not text")
     if _is_carried_over(entries.get(_ARROW_SCHEMA)):
-        raise CorruptFileError("Arrow took the filter along from the file that it had read, and wrote other rows")
+        raise CorruptFileError("Arrow copied the filter from the file that it read, but wrote other rows")
     text = entries[name]
     if text is None:
         raise CorruptFileError("the filter's entry is empty")
@@ -487,9 +488,9 @@ def filter_of(footer: Footer) -> HudiFilter | None:
     try:
         found = parse(decode_text(text), type_code)
     except ParquetBloomError as error:
-        raise type(error)(f"the record keys' filter: {error}") from error
+        raise type(error)(f"the record key filter: {error}") from error
     if footer.metadata.num_rows and not any(row.num_set for row in found.rows):
-        raise CorruptFileError(f"the record keys' filter is empty, and the file has {footer.metadata.num_rows} rows")
+        raise CorruptFileError(f"the record key filter is empty, but the file has {footer.metadata.num_rows} rows")
     return HudiFilter(found, entries.get(MIN_KEY), entries.get(MAX_KEY))
 
 
@@ -522,7 +523,7 @@ class Builder:
         max_entries: int = MAX_ENTRIES,
     ) -> None:
         if type.upper() not in _TYPES:
-            raise UnsupportedError(f"there is no filter of the type {type!r}; SIMPLE and DYNAMIC_V0 are known")
+            raise UnsupportedError(f"the filter type {type!r} is unknown; SIMPLE and DYNAMIC_V0 are supported")
         self._bloom: HadoopFilter
         if type.upper() == SimpleFilter.type_code:
             self._bloom = SimpleFilter.sized_for(num_entries, fpp)

@@ -138,9 +138,9 @@ class Version(Record):
             stored = json.loads(data)
             body = stored["version"]
             if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != stored["crc"]:
-                raise CorruptFileError("its checksum does not fit")
+                raise CorruptFileError("its checksum does not match")
             if body["format"] != FORMAT:
-                raise UnsupportedError(f"the index is of format {body['format']}, which needs a newer parquet-bloom")
+                raise UnsupportedError(f"the index has format {body['format']}, which needs a newer parquet-bloom")
             return from_row(cls, body)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptFileError(f"the version of the index cannot be read: {error}") from error
@@ -289,10 +289,10 @@ class BloomIndex:
             try:
                 index._take(segment, folder, log)
             except (CorruptFileError, FileNotFoundError) as error:
-                LOG.warning("a part of the index says nothing: %s", error)
+                LOG.warning("a part of the index is ignored: %s", error)
                 lost.add(segment.name)
             except (ParquetBloomError, OSError) as error:
-                LOG.warning("a part of the index says nothing: %s", error)
+                LOG.warning("a part of the index is ignored: %s", error)
                 index.is_complete = False
         index.lost = frozenset(lost)
         index._share_schemas()
@@ -321,7 +321,7 @@ class BloomIndex:
             if problem is None and leaf is not None:
                 known.filters[leaf] = tuple(Place(names[blocks], slot) for blocks, slot in slots)
             else:
-                known.problems[column] = problem or "the file lacks it"
+                known.problems[column] = problem or "the file does not have this column"
         self.num_bytes += _BYTES_OF_A_ROW * segment.num_rows
 
     def _share_schemas(self) -> None:
@@ -384,11 +384,11 @@ class BloomIndex:
         jobs = ((self._sources[name], _fetch(ranges)) for name, ranges in wanted.items())
         for name, (_, parts) in zip(wanted, drive(jobs, limits=limits, log=log), strict=True):
             if isinstance(parts, Exception):
-                LOG.warning("the index says nothing: %s", parts)
+                LOG.warning("the index is ignored: %s", parts)
                 continue
             for block, data in parts.items():
                 if (row := self._blocks[name].checked(block, data)) is None:
-                    LOG.warning("the index says nothing: %s is damaged", name)
+                    LOG.warning("the index is ignored: %s is damaged", name)
                 else:
                     rows[name, block] = row
         return rows
@@ -486,7 +486,7 @@ def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
         try:
             return Newest(Version.of_json(read_whole(source, log=log)), source, numbers[-1])
         except CorruptFileError as error:
-            LOG.warning("a version of the index counts for nothing: %s", error)
+            LOG.warning("a version of the index is ignored: %s", error)
     return Newest(Version(), None, numbers[-1]) if numbers else None
 
 

@@ -58,7 +58,7 @@ def unsupported(leaf: LeafColumn) -> str | None:
         PhysicalType.BYTE_ARRAY: ("STRING",),
     }
     if logical not in by_type.get(leaf.physical_type, ()) or leaf.is_repeated:
-        return f"the index takes no column of the type {leaf.type_name}, such as {leaf.name}"
+        return f"column {leaf.name} is {leaf.type_name}, which the index does not support"
     return unbuildable(leaf)
 
 
@@ -197,7 +197,12 @@ def _with_filters(entry: Entry, column: IndexedColumn, blooms: list[SplitBlockBl
         header=write_header(blooms[0].num_bytes) if blooms else None,
     )
     if rate > column.max_expected_fpp:
-        return Built(replace(entry, problem=f"the filter's rate {rate:.2g} would be above {column.max_expected_fpp:g}"))
+        return Built(
+            replace(
+                entry,
+                problem=f"the filter's false positive rate of {rate:.2g} would be above {column.max_expected_fpp:g}",
+            )
+        )
     return Built(entry, tuple(bytes(bloom.bitset) for bloom in blooms))
 
 

@@ -56,7 +56,7 @@ def committed(folder: Folder, change: Callable[[Version], Version], root: str, *
                 return new
             folder.remove([new.name])
         time.sleep(random.random() * 0.02 * attempt)
-    raise ConcurrentChangeError(f"the index of {root} is being changed by others all the time; nothing was changed")
+    raise ConcurrentChangeError(f"other writers keep changing the index of {root}; nothing was changed")
 
 
 def _is_follower(folder: Folder, number: int, before: int) -> bool:
@@ -98,7 +98,7 @@ def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str
     def exchanged(current: Version) -> Version:
         at = [number for number, segment in enumerate(current.segments) if segment.name in names]
         if len(at) < len(names):
-            raise ConcurrentChangeError("another writer has done the same")
+            raise ConcurrentChangeError("another writer has just done the same")
         # Not before a segment whose rows they replace, nor after one whose rows replace theirs.
         kept = [segment if segment.name not in names else None for segment in current.segments]
         segments = [*kept[: at[-1]], *new, *kept[at[-1] :]]

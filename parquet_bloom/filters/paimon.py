@@ -133,7 +133,7 @@ def write_container(indexes: Container) -> bytes:
         for kind, payload in kinds.items():
             start = -1 if payload is None else length + len(body)
             if start + len(payload or b"") >= 2**31:
-                raise ValueError("an index has less than 2 GiB")
+                raise ValueError("an index must be smaller than 2 GiB")
             head += [names[kind], struct.pack(">ii", start, len(payload or b""))]
             body += payload or b""
     return b"".join([_PREFIX.pack(MAGIC, VERSION, length), *head, bytes(4), body])
@@ -181,14 +181,14 @@ def _java_hash(name: str) -> int:
 
 def _head_length(start: bytes, size: int) -> int:
     if len(start) < _PREFIX.size:
-        raise CorruptFileError(f"a file index has at least {_PREFIX.size} bytes, and this one {len(start)}")
+        raise CorruptFileError(f"a file index has at least {_PREFIX.size} bytes, this one has {len(start)}")
     magic, version, length = _PREFIX.unpack_from(start)
     if magic != MAGIC:
-        raise CorruptFileError("it does not begin as Paimon's file indexes do", offset=0)
+        raise CorruptFileError("it does not start like Paimon's file indexes", offset=0)
     if version != VERSION:
-        raise UnsupportedError(f"Paimon's file index of version {version}; {VERSION} is read here")
+        raise UnsupportedError(f"Paimon's file index has version {version}; only {VERSION} is supported")
     if not _PREFIX.size + 4 <= length <= size:
-        raise CorruptFileError(f"the head of {length:,} bytes does not fit into {size:,}", offset=12)
+        raise CorruptFileError(f"the header of {length:,} bytes does not fit into {size:,} bytes", offset=12)
     return int(length)
 
 
@@ -200,7 +200,7 @@ def _entries_of(data: bytes) -> tuple[Entry, ...]:
 def _entries(head: bytes, length: int, size: int) -> tuple[Entry, ...]:
     """Return the indexes that a head lists; what follows them in it is reserved."""
     if len(head) != length:
-        raise CorruptFileError(f"the head ends after {len(head):,} of {length:,} bytes", offset=len(head))
+        raise CorruptFileError(f"the header ends after {len(head):,} of {length:,} bytes", offset=len(head))
     found = []
     reader = _Head(head, _PREFIX.size)
     for _ in range(reader.count()):
@@ -209,7 +209,7 @@ def _entries(head: bytes, length: int, size: int) -> tuple[Entry, ...]:
             entry = Entry(column, reader.text(), reader.integer(), reader.integer())
             is_empty = entry.start == -1 and entry.length == 0
             if not is_empty and not (length <= entry.start <= entry.start + entry.length <= size):
-                raise CorruptFileError(f"{column}: the {entry.kind} lies outside of the container", offset=reader.at)
+                raise CorruptFileError(f"{column}: the {entry.kind} is outside the container", offset=reader.at)
             found.append(entry)
     return tuple(found)
 
@@ -224,7 +224,7 @@ class _Head:
     def count(self) -> int:
         count = self.integer()
         if count < 0:
-            raise CorruptFileError(f"a count of {count}", offset=self.at - 4)
+            raise CorruptFileError(f"the count {count} is negative", offset=self.at - 4)
         return count
 
     def text(self) -> str:
@@ -238,7 +238,7 @@ class _Head:
     def _take(self, length: int) -> bytes:
         self.at += length
         if self.at > len(self.data):
-            raise CorruptFileError("the head ends too early", offset=len(self.data))
+            raise CorruptFileError("the header ends too early", offset=len(self.data))
         return self.data[self.at - length : self.at]
 
 
@@ -247,7 +247,7 @@ def _packed(name: str) -> bytes:
     units = _BEYOND_BMP.sub(lambda found: _halves(found[0]), name)
     raw = units.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(raw) > 0xFFFF:
-        raise ValueError(f"a name of {len(raw):,} bytes; 65,535 are the most")
+        raise ValueError(f"a name of {len(raw):,} bytes; at most 65,535 are allowed")
     return len(raw).to_bytes(2, "big") + raw
 
 
@@ -303,7 +303,7 @@ def _type(kind: str) -> _Type:
         logical = LogicalType("TIMESTAMP", unit="MILLIS" if size <= 3 else "MICROS", is_adjusted_to_utc=is_utc)
         return _Type(name, size, LeafColumn(("value",), 0, PhysicalType.INT64, None, logical, ()))
     if name not in _STORED:
-        raise UnsupportedError(f"Paimon has no bloom filters of {kind}")
+        raise UnsupportedError(f"Paimon has no bloom filters for {kind}")
     return _Type(name, size, LeafColumn(("value",), 0, _STORED[name][0], None, _STORED[name][1], ()))
 
 
@@ -484,7 +484,7 @@ def _integers(chunk: Any, name: str, size: int) -> Any:
         return chunk.cast(pa.int32()).cast(pa.int64())
     is_time = name == "TIME" and pa.types.is_time(kind)
     if not is_time and not (name.startswith("TIMESTAMP") and pa.types.is_timestamp(kind)):
-        raise TypeError(f"an array of {kind} is not what Paimon has as {name}")
+        raise TypeError(f"Paimon does not store {name} as an array of {kind}")
     ticks = chunk.cast(pa.int32()).cast(pa.int64()) if pa.types.is_time32(kind) else chunk.cast(pa.int64())
     wanted, given = PER_SECOND["ms" if is_time or size <= 3 else "us"], PER_SECOND[kind.unit]
     if given <= wanted:
@@ -531,15 +531,15 @@ def size_for(items: int, fpp: float) -> Size:
     Size(num_hashes=3, num_bits=4792536)
     """
     if items < 1 or not 0 < fpp <= 1:
-        raise ValueError(f"{items} items at {fpp} false positives: there must be one or more, and 0 < fpp <= 1")
+        raise ValueError(f"a filter needs at least one item and 0 < fpp <= 1, not {items} and {fpp}")
     exact = -items * math.log(fpp) / (math.log(2) * math.log(2))
     num_bits = int(min(exact, 2**31 - 1))
     num_bits += 8 - num_bits % 8
     num_hashes = max(1, math.floor(num_bits / items * math.log(2) + 0.5))
     if num_bits > _MOST_BITS:
-        raise ValueError(f"{items:,} items at {fpp} false positives take more than the {_MOST_BITS:,} bits of a filter")
+        raise ValueError(f"{items:,} items with an fpp of {fpp} need more than {_MOST_BITS:,} bits")
     if num_hashes > MOST_HASHES:
-        raise ValueError(f"{fpp} false positives take {num_hashes} hash functions; Paimon uses {MOST_HASHES} at most")
+        raise ValueError(f"an fpp of {fpp} needs {num_hashes} hash functions; Paimon uses at most {MOST_HASHES}")
     return Size(num_hashes, num_bits)
 
 
@@ -588,9 +588,9 @@ class PaimonFilter:
         self.column, self.kind = column, kind
         self._num_hashes, self._bits = int.from_bytes(payload[:4], "big", signed=True), payload[4:]
         if not self._bits or len(self._bits) > _MOST_BITS // 8:
-            raise CorruptFileError(f"a bloom filter of {len(payload):,} bytes")
+            raise CorruptFileError(f"a bloom filter cannot have {len(payload):,} bytes")
         if not 1 <= self._num_hashes <= _MOST_HASHES_EVER:
-            raise CorruptFileError(f"a bloom filter with {self._num_hashes:,} hash functions")
+            raise CorruptFileError(f"a bloom filter cannot have {self._num_hashes:,} hash functions")
 
     def describe(self) -> Description:
         """Return the filter's size and state."""
@@ -647,7 +647,7 @@ def filters_of_table(
     if not wanted:
         return ()
     if sum(map(len, wanted.values())) > size:
-        raise CorruptFileError("the filters lie on each other")
+        raise CorruptFileError("the filters overlap")
     more = [found for found in wanted.values() if found.stop > len(known)]
     read = dict(zip(more, (yield more) if more else (), strict=True))
     return tuple(

@@ -42,7 +42,7 @@ def usable(footer: Footer, leaf: LeafColumn) -> str | None:
     if reason := untrusted(leaf) or uncountable(leaf):
         return reason
     if leaf.physical_type is PhysicalType.INT96 and not _writes_microseconds(footer):
-        return "INT96 values have several forms, and this writer is not known to use one"
+        return "INT96 values have several forms, and this writer may use more than one"
     return leaf.text_rule
 
 

@@ -217,7 +217,7 @@ class Binder:
         if number in self._conflicting:
             return self._of_different_types(node)
         if not is_sure and might_hold_null(node):
-            return Fixed(Verdict(MIGHT, f"partition {format_path(node.column)} is NULL to some engines"))
+            return Fixed(Verdict(MIGHT, f"some engines read partition {format_path(node.column)} as NULL"))
         return Fixed(_judge_partition(node, constants))
 
     def _of_different_types(self, node: _Test) -> Bound:
@@ -256,13 +256,13 @@ class Binder:
         name = format_path(path)
         if found:
             self.findings.bound.add(number)
-            return Verdict(MIGHT, f"{name} names {len(found)} columns")
+            return Verdict(MIGHT, f"{name} matches {len(found)} columns")
         if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
             self.findings.bound.add(number)
             return Verdict(MIGHT, f"{name} is a group of columns")
         names = [leaf.name for leaf in columns]
-        folder = f"{name}={above[0]} is above what was named, so it is no partition" if above else None
-        advice = folder and f"{folder}; name the folder that it lies in"
+        folder = f"{name}={above[0]} is above the given path, so it is not a partition" if above else None
+        advice = folder and f"{folder}; give the folder that contains it"
         self.findings.errors.setdefault(number, ColumnNotFoundError(name, names, advice=advice))
         return Verdict(MIGHT, f"the file has no column {name}")
 
@@ -274,15 +274,21 @@ class Binder:
             case In(_, values, is_negated):
                 op, keeps_nulls = "<>" if is_negated else "=", False
                 if is_negated and any(isinstance(value, Text) for value in values):
-                    return Fixed(Verdict(MIGHT, "NOT IN compares with text as text in some engines only"))
+                    return Fixed(Verdict(MIGHT, "engines compare differently if NOT IN lists text"))
             case Comparison("<=>", _, Text(), _) if _kind(leaf) != "bytes":
-                return Fixed(Verdict(MIGHT, "a text that does not fit the type is NULL to Spark, and equals NULL"))
+                return Fixed(
+                    Verdict(
+                        MIGHT, "Spark reads text that does not fit the type as NULL, and <=> finds it equal to NULL"
+                    )
+                )
             case Comparison(op, _, value, is_negated):
                 op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
         if any(value is None for value in values):
-            return Fixed(Verdict(MIGHT, "NULL is among the values"))
+            return Fixed(Verdict(MIGHT, "the values include NULL"))
         if not values:
-            return Fixed(Verdict(MIGHT, "any value is not among none") if is_negated else _NONE_LISTED)
+            return Fixed(
+                Verdict(MIGHT, "NOT IN with an empty list is true for every value") if is_negated else _NONE_LISTED
+            )
         literals = Literals([self._readings(leaf, value) for value in together(values)])
         return ColumnTest(
             number=number,
@@ -293,7 +299,7 @@ class Binder:
             literals=literals,
             reader=reader,
             if_found=Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present"),
-            if_absent=Verdict(CANNOT, f"the filter of {leaf.name} lacks the value", FILTER),
+            if_absent=Verdict(CANNOT, f"the filter on {leaf.name} lacks the value", FILTER),
         )
 
     def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
@@ -310,7 +316,7 @@ class Binder:
 
 def why_conflicting(name: str) -> str:
     """Return why nothing is proved of a column that files hold as different types."""
-    return f"files hold {name} as different types"
+    return f"files store {name} with conflicting types"
 
 
 _Test = Comparison | In | IsNull

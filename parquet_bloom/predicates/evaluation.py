@@ -220,17 +220,17 @@ class NullTest(Bound):
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated:
-            return Verdict(MIGHT, f"{name} is repeated, so its null count says nothing of rows")
+            return Verdict(MIGHT, f"{name} is repeated, so its null count does not count rows")
         known = facts.known
         if self.is_negated:
             if known.is_all_null:
-                return Verdict(CANNOT, f"{name} holds nothing but nulls", STATISTICS)
-            return Verdict(MIGHT, f"{name} may hold values")
+                return Verdict(CANNOT, f"{name} contains only nulls", STATISTICS)
+            return Verdict(MIGHT, f"{name} may contain values")
         if leaf.max_definition_level == 0:
             return Verdict(CANNOT, f"{name} is required", TYPE)
         if known.null_count == 0:
-            return Verdict(CANNOT, f"{name} holds no null", STATISTICS)
-        return Verdict(MIGHT, f"{name} may hold nulls")
+            return Verdict(CANNOT, f"{name} contains no nulls", STATISTICS)
+        return Verdict(MIGHT, f"{name} may contain nulls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,14 +261,14 @@ class ColumnTest(Bound):
         if facts.problem:
             return Verdict(MIGHT, facts.problem)
         if leaf.is_repeated and (self.op != "=" or self.is_negated):
-            return Verdict(MIGHT, f"{leaf.name} is repeated, and only = and IN are proved for any element")
+            return Verdict(MIGHT, f"{leaf.name} is repeated, and only = and IN can prune repeated columns")
         known = facts.known
         if known.is_all_null and not self.keeps_nulls:
-            return Verdict(CANNOT, f"{leaf.name} holds nothing but nulls", STATISTICS)
+            return Verdict(CANNOT, f"{leaf.name} contains only nulls", STATISTICS)
         if self.op == "=":
             return self._judge_equality(facts, file, row_group)
         if is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
-            return Verdict(MIGHT, f"{leaf.name} may hold NaN, which engines order differently")
+            return Verdict(MIGHT, f"{leaf.name} may contain NaN, which engines sort differently")
         return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
 
     def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
@@ -290,12 +290,12 @@ class ColumnTest(Bound):
 
     def _judge_equality(self, facts: Facts, file: KnownFile, row_group: int) -> Verdict:
         if not self.literals.may_equal:
-            return Verdict(CANNOT, f"no {self.leaf.type_name} equals it", TYPE)
+            return Verdict(CANNOT, f"no {self.leaf.type_name} value equals the literal", TYPE)
         hashes = self.literals.within(facts.known)
         if isinstance(hashes, str):
             return Verdict(MIGHT, hashes)
         if not hashes:
-            return Verdict(CANNOT, f"value is outside the min-max range of {self.leaf.name}", STATISTICS)
+            return Verdict(CANNOT, f"the value is outside the min-max range of {self.leaf.name}", STATISTICS)
         if facts.location is None:
             return Verdict(MIGHT, facts.no_filter)
         file.open[self.number, row_group] = facts.location, hashes
@@ -309,8 +309,8 @@ class ColumnTest(Bound):
     def _judge_inequality(self, known: Bounds) -> Verdict:
         is_constant = known.is_exact and known.low == known.high and (known.null_count == 0 or not self.keeps_nulls)
         if is_constant and (known.low, known.high) in self.literals.hulls:
-            return Verdict(CANNOT, f"{self.leaf.name} holds no other value", STATISTICS)
-        return Verdict(MIGHT, f"{self.leaf.name} may hold another value")
+            return Verdict(CANNOT, f"{self.leaf.name} contains no other value", STATISTICS)
+        return Verdict(MIGHT, f"{self.leaf.name} may contain other values")
 
     def _judge_range(self, known: Bounds) -> Verdict:
         (interval,) = self.literals.hulls
@@ -326,9 +326,9 @@ class ColumnTest(Bound):
             ">=": known.high < low,
         }[self.op]
         if beyond:
-            side = "above" if self.op[0] == "<" else "below"
-            return Verdict(CANNOT, f"{self.leaf.name} lies {side} it", STATISTICS)
-        return Verdict(MIGHT, f"{self.leaf.name} may lie within")
+            bound = "minimum of {} is too high" if self.op[0] == "<" else "maximum of {} is too low"
+            return Verdict(CANNOT, f"the {bound.format(self.leaf.name)}", STATISTICS)
+        return Verdict(MIGHT, f"the min-max range of {self.leaf.name} overlaps the condition")
 
 
 _ASK = Verdict(ASK, "")
@@ -406,7 +406,7 @@ class IndexedFiles:
 
 _UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
 _INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index that knows where
-_NOT_INDEXED = (Facts("the index does not have the column", _UNKNOWN),)
+_NOT_INDEXED = (Facts("the index does not have this column", _UNKNOWN),)
 
 
 class RecordedFile:
@@ -425,7 +425,7 @@ class RecordedFile:
         return _NOT_RECORDED if known is None else (Facts(None, known, no_filter="the table has no filters"),)
 
 
-_NOT_RECORDED = (Facts("the table does not record the column", Bounds(1, None)),)
+_NOT_RECORDED = (Facts("the table has no statistics for this column", Bounds(1, None)),)
 
 
 def _hull(intervals: Sequence[Interval | str]) -> Interval | str:
@@ -453,7 +453,7 @@ def absent(bound: Bound, footer: Footer, filters: Sequence[FileFilter]) -> dict[
             leaf = footer.leaves[test.leaf.index]
             for one in () if leaf.text_rule else filters:
                 if one.column == leaf.path and not any(one.might_contain(test.literals.readings)):
-                    reason = f"the {one.format} filter of {test.leaf.name} lacks the value"
+                    reason = f"the {one.format} filter on {test.leaf.name} lacks the value"
                     found[test.number] = Verdict(CANNOT, reason, FILTER)
     return found
 

@@ -67,7 +67,7 @@ def parse_sql(text: str) -> Predicate:
     try:
         parsed = Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
         if len(parsed) != 1 or parsed[0] is None:
-            raise PredicateError(f"{_shortened(text)!r} is not one condition", position=0)
+            raise PredicateError(f"{_shortened(text)!r} is not a single condition", position=0)
         return require_shallow(_Translator().predicate(parsed[0]))
     except SqlglotError as error:
         raise _parse_error(text, error) from None
@@ -286,7 +286,7 @@ def why_unused(where: Any) -> str | None:
         return None
     parts = ", ".join(dict.fromkeys(_opaque(predicate)))
     quoted = isinstance(where, str) and '"' in where
-    advice = "; double quotes make a text in Spark's SQL: write a column's name without them, or in `backticks`"
+    advice = "; in Spark's SQL, double quotes make text: write column names without them, or in `backticks`"
     return f"nothing in the condition can be used to prune: {parts}{advice if quoted else ''}"
 
 

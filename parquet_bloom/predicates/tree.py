@@ -80,7 +80,7 @@ class Predicate:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise TypeError("a predicate has no truth of its own: combine with &, | and ~, in parentheses")
+        raise TypeError("a predicate is neither true nor false: combine predicates with &, | and ~, in parentheses")
 
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -282,7 +282,7 @@ def between_of(column: ColumnPath, low: Any, high: Any) -> Predicate:
 def list_of(values: Any) -> tuple[Any, ...]:
     """Return the literals of a list, each with the others beside it."""
     if isinstance(values, str | bytes | bytearray | memoryview) or not isinstance(values, Iterable):
-        raise PredicateError(f"IN wants a list of values, not {values!r}")
+        raise PredicateError(f"IN needs a list of values, not {values!r}")
     return tuple(values)
 
 
@@ -349,7 +349,7 @@ def _from_filter(column: str, op: str, value: Any) -> Predicate:
         return In(path, list_of(value))
     if op == "not in":
         return Or((In(path, list_of(value), is_negated=True), IsNull(path)))
-    raise PredicateError(f"{op!r} is no operator of a filter; use one of {', '.join([*_FILTER_OPS, 'in', 'not in'])}")
+    raise PredicateError(f"{op!r} is not a filter operator; use one of {', '.join([*_FILTER_OPS, 'in', 'not in'])}")
 
 
 def normalized(predicate: Predicate) -> Predicate:

@@ -111,7 +111,7 @@ _DOUBLE_DIGITS = 15
 def _typed_timestamp(leaf: LeafColumn, text: str) -> Any:
     logical = leaf.logical_type.name if leaf.logical_type else None
     if logical not in ("TIMESTAMP", "DATE") and leaf.physical_type is not PhysicalType.INT96:
-        raise LiteralError(f"column {leaf.name} is {leaf.type_name}; TIMESTAMP {text!r} is not comparable with it")
+        raise LiteralError(f"column {leaf.name} is {leaf.type_name}; TIMESTAMP {text!r} cannot be compared with it")
     # As a timestamp, whatever the column: a date column is compared with it as midnight.
     return parse_literal(replace(leaf, physical_type=PhysicalType.INT64, logical_type=_ANY_TIMESTAMP), text)
 

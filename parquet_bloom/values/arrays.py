@@ -62,7 +62,7 @@ def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
 
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if kind not in _arrow_types(leaf):
-        raise TypeError(f"column {leaf.name} is {leaf.type_name}; an array of {array.type} is not what it stores")
+        raise TypeError(f"column {leaf.name} is {leaf.type_name}; it does not store an array of {array.type}")
     views = {pa.binary_view(): pa.large_binary(), pa.string_view(): pa.large_string()}
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         values = _used(chunk) if pa.types.is_dictionary(chunk.type) else chunk

@@ -123,7 +123,7 @@ def _integer_range(leaf: LeafColumn) -> tuple[int, int]:
 
 def _integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
     if not -(2**127) <= value < 2**128:
-        raise _Unprovable("DuckDB takes an integer of more than 128 bits for what it is modulo 2^128")
+        raise _Unprovable("DuckDB reduces an integer of more than 128 bits modulo 2^128")
     least, most = _integer_range(leaf)
     if least <= value <= most:
         width = leaf.width or 0
@@ -135,7 +135,7 @@ def _integer_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[byt
     least, most = _integer_range(leaf)
     if max(-least, most) > literal.integers and not abs(literal.value) < literal.integers:
         raise _Unprovable(
-            f"engines compare {leaf.type_name} with {literal.value!r} as floats, which are not exact there"
+            f"engines compare {leaf.type_name} with {literal.value!r} as floats, which are not exact for such values"
         )
     if literal.value.is_integer():
         yield from _integer(leaf, int(literal.value))
@@ -184,7 +184,7 @@ def pack_float(form: str, value: float) -> bytes:
 
 def _float_from_integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
     if not -(2**63) <= value < 2**64 or int(float(value)) != value:
-        raise _Unprovable(f"{_short(value)} is not exactly a float, and engines round it differently")
+        raise _Unprovable(f"{_short(value)} has no exact float, and engines round it differently")
     yield from _float(leaf, FloatLiteral(float(value)))
 
 
@@ -209,9 +209,9 @@ def _precision_and_scale(leaf: LeafColumn) -> tuple[int, int]:
 def _require_common_decimal(integer_digits: int, scale: int, literal: DecimalLiteral) -> None:
     """Refuse what no common type of 38 digits holds: engines then round the column, the literal or both."""
     if not literal.value.is_finite():
-        raise _Unprovable(f"{literal.value} is no decimal number")
+        raise _Unprovable(f"{literal.value} is not a decimal number")
     if max(integer_digits, literal.integer_digits) + max(scale, literal.scale) > DECIMAL_DIGITS:
-        raise _Unprovable(f"column and literal have no common DECIMAL of {DECIMAL_DIGITS} digits, so engines round")
+        raise _Unprovable(f"column and literal do not fit one DECIMAL of {DECIMAL_DIGITS} digits, so engines round")
 
 
 def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
@@ -232,7 +232,8 @@ def _decimal_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[byt
     precision, scale = _precision_and_scale(leaf)
     if precision > literal.digits:
         raise _Unprovable(
-            f"engines compare {leaf.type_name} with a {literal.bits}-bit float as floats, which are not exact there"
+            f"engines compare {leaf.type_name} with a {literal.bits}-bit float as floats, "
+            "which are not exact for such values"
         )
     if math.isfinite(literal.value):
         # Values of so few digits lie further apart than floats: only a neighbour can become the same float.
@@ -273,7 +274,7 @@ def _text(leaf: LeafColumn, value: str) -> Iterator[bytes]:
         yield value.encode()
     except UnicodeEncodeError as error:
         raise LiteralError(
-            f"column {leaf.name} is {leaf.type_name}; {value!r} is no text: it has half of a surrogate pair"
+            f"column {leaf.name} is {leaf.type_name}; {value!r} is not text: it has half of a surrogate pair"
         ) from error
 
 
@@ -359,7 +360,7 @@ def _time(leaf: LeafColumn, literal: TimeOfDay) -> Iterator[bytes]:
 
 
 def _zoned_time(leaf: LeafColumn, literal: ZonedTime) -> Iterator[bytes]:
-    raise _Unprovable("a time of day with a zone is compared differently by each engine")
+    raise _Unprovable("engines compare a time of day with a time zone differently")
 
 
 def _decode_time(leaf: LeafColumn, plain: bytes) -> time | TimeOfDay:
@@ -648,7 +649,7 @@ _UNTRUSTED = {
     "VARIANT": "equal variants are stored in different ways",
     "GEOMETRY": "equal geometries are stored in different ways",
     "GEOGRAPHY": "equal geometries are stored in different ways",
-    "UNKNOWN_TO_US": "the column's logical type is newer than this version",
+    "UNKNOWN_TO_US": "the column's logical type is newer than this version of parquet-bloom",
 }
 
 
@@ -656,12 +657,12 @@ def untrusted(leaf: LeafColumn) -> str | None:
     """Return why a filter that is there must never prune, or None if its type is sound."""
     logical = leaf.logical_type.name if leaf.logical_type else None
     if leaf.physical_type is BOOLEAN:
-        return "parquet-java writes BOOLEAN filters that hold nothing"
+        return "parquet-java writes empty BOOLEAN filters"
     if logical in _UNTRUSTED:
         return _UNTRUSTED[logical]
     rule = _RULES.get((leaf.physical_type, logical))
     if rule is None or not rule.holds(leaf):
-        return f"{leaf.type_name} is no type that the format describes"
+        return f"{leaf.type_name} is not a type that the format defines"
     return None
 
 
@@ -676,7 +677,7 @@ def uncountable(leaf: LeafColumn) -> str | None:
 def unbuildable(leaf: LeafColumn) -> str | None:
     """Return why no filter must be built for this leaf, or None if one may be."""
     if leaf.physical_type is BOOLEAN:
-        return "a column of two values gains nothing, and engines ignore BOOLEAN filters"
+        return "a filter on two values is useless, and engines ignore BOOLEAN filters"
     logical = leaf.logical_type
     if logical is not None and logical.name == "FLOAT16":
         return "DuckDB hashes FLOAT16 as FLOAT, and would find no rows at all"
@@ -755,8 +756,8 @@ def rule_of(leaf: LeafColumn) -> Rule:
 
 def _incomparable(leaf: LeafColumn, value: object) -> LiteralError:
     return LiteralError(
-        f"column {leaf.name} is {leaf.type_name}; {_short(value)} ({type(value).__name__}) is not comparable "
-        f"with it, give {rule_of(leaf).example}"
+        f"column {leaf.name} is {leaf.type_name}; {_short(value)} ({type(value).__name__}) cannot be compared "
+        f"with it; give {rule_of(leaf).example}"
     )
 
 

@@ -65,7 +65,7 @@ def _mistakes(leaf: LeafColumn, plain: bytes) -> Iterator[tuple[str, bytes]]:
             yield from mistakes(leaf, plain, value)
     if leaf.width is not None:
         yield "byte order: hashed in reverse", plain[::-1]
-    yield "text: hashed as it prints", format_value(leaf, plain).encode()
+    yield "text: hashed as displayed", format_value(leaf, plain).encode()
 
 
 def _integer_mistakes(leaf: LeafColumn, plain: bytes, value: Any) -> Iterator[tuple[str, bytes]]:
@@ -101,7 +101,7 @@ def _float_mistakes(leaf: LeafColumn, plain: bytes, value: float) -> Iterator[tu
         for zero in both_zeros(len(plain)):
             yield "zero: hashed with the other sign", zero
     if math.isnan(value):
-        yield "NaN: hashed as the canonical one", pack_float(float_format(leaf), math.nan)
+        yield "NaN: hashed as the canonical NaN", pack_float(float_format(leaf), math.nan)
 
 
 def _decimal_mistakes(leaf: LeafColumn, plain: bytes, value: Decimal) -> Iterator[tuple[str, bytes]]:
@@ -114,7 +114,7 @@ def _decimal_mistakes(leaf: LeafColumn, plain: bytes, value: Decimal) -> Iterato
                 cause = f"width: hashed as {width} {order}-endian bytes"
                 yield cause, unscaled.to_bytes(width, "big" if order == "big" else "little", signed=True)
     yield "type: hashed as DOUBLE", pack_float("<d", float(value))
-    yield "text: hashed as the unscaled integer prints", str(unscaled).encode()
+    yield "text: hashed as the digits of the unscaled integer", str(unscaled).encode()
 
 
 def _byte_mistakes(leaf: LeafColumn, plain: bytes, value: Any) -> Iterator[tuple[str, bytes]]:
@@ -122,7 +122,7 @@ def _byte_mistakes(leaf: LeafColumn, plain: bytes, value: Any) -> Iterator[tuple
     yield "text: hashed escaped", escaped
     yield "text: hashed in hexadecimal", plain.hex().encode()
     yield "text: hashed in quotes", b'"' + plain + b'"'
-    yield "text: hashed with a final zero", plain + b"\0"
+    yield "text: hashed with a trailing zero byte", plain + b"\0"
     yield "padding: hashed without trailing spaces", plain.rstrip(b" ")
     yield "padding: hashed without trailing zeros", plain.rstrip(b"\0")
     if isinstance(value, str):

@@ -51,13 +51,13 @@ def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> I
     if kind == "boolean" and isinstance(value, bool):
         return int(value), int(value)
     if kind is None or (encodings.reason is not None and not encodings.plain):
-        return encodings.reason or f"{leaf.type_name} has no order"
+        return encodings.reason or f"{leaf.type_name} has no sort order"
     key_of = key_function(leaf)
     keys = [key for plain in encodings.plain if key_of and (key := key_of(plain)) is not None]
     exact = _exact_key(leaf, normalize_literal(value))
     if exact is not None:
         keys.append(exact)
-    return (min(keys), max(keys)) if keys else f"{literal_text(value)} is beyond what {leaf.type_name} can hold"
+    return (min(keys), max(keys)) if keys else f"{literal_text(value)} does not fit {leaf.type_name}"
 
 
 def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:

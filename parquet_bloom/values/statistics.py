@@ -58,25 +58,27 @@ class BoundsReader:
         chunk = group.columns[self.index].meta_data
         statistics = chunk.statistics
         if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
-            problem = f"it has {chunk.num_values} values in {group.num_rows} rows, which cannot be"
+            problem = f"the column chunk has {chunk.num_values} values in {group.num_rows} rows, which is impossible"
             return Bounds(chunk.num_values, None, untrusted=problem)
         if statistics is None:
             return Bounds(chunk.num_values, None)
         nulls = statistics.null_count
         if nulls is not None and not 0 <= nulls <= chunk.num_values:
-            return Bounds(chunk.num_values, None, untrusted=f"its null count {nulls} cannot be")
+            return Bounds(chunk.num_values, None, untrusted=f"the null count {nulls} is impossible")
         if nulls == chunk.num_values and any(
             (statistics.min_value, statistics.max_value, statistics.min, statistics.max)
         ):
-            return Bounds(chunk.num_values, None, untrusted="it has bounds although all its values are null")
+            return Bounds(
+                chunk.num_values, None, untrusted="the statistics have a min or max although all values are null"
+            )
         found = self._trusted_pair(footer, statistics)
         if isinstance(found, str):
             return Bounds(chunk.num_values, nulls, untrusted=found)
         low, high = found
         if low is None or high is None:
-            return Bounds(chunk.num_values, nulls, untrusted="its bounds are not values of the column")
+            return Bounds(chunk.num_values, nulls, untrusted="the min or max is not a value of the column's type")
         if low > high:
-            return Bounds(chunk.num_values, nulls, untrusted="its least value is above its greatest")
+            return Bounds(chunk.num_values, nulls, untrusted="the min is above the max")
         # Writers cut long bytes without saying so: is_min_value_exact is younger than the cutting.
         is_exact = not self._is_bytes and not (
             statistics.is_min_value_exact is False or statistics.is_max_value_exact is False
@@ -86,7 +88,7 @@ class BoundsReader:
     def _trusted_pair(self, footer: Footer, statistics: Any) -> tuple[Key | None, Key | None] | str:
         """Return the least and the greatest value, or why they cannot be trusted."""
         if self._key is None:
-            return "the column's type has no order"
+            return "the column's type has no sort order"
         if self._is_bytes and (
             problem := _damaged_writer(
                 footer.created_by, is_decimal=self._is_decimal, is_of_any_width=self._is_of_any_width
@@ -96,16 +98,16 @@ class BoundsReader:
         orders = footer.metadata.column_orders
         if statistics.min_value is not None and statistics.max_value is not None:
             if orders is None and not self._never_in_doubt:
-                return "the footer does not say what order its statistics are in"
+                return "the footer does not say how its statistics are sorted"
             # A list of orders that is too short, or an order newer than this version, says nothing we understand.
             if orders is not None and (self.index >= len(orders) or orders[self.index].TYPE_ORDER is None):
-                return "its statistics are in an order that is not known"
+                return "the statistics use an unknown sort order"
             return self._key(statistics.min_value), self._key(statistics.max_value)
         if statistics.min is not None and statistics.max is not None:
             # The deprecated pair was compared as signed bytes, whatever the type.
             if self._is_signed_integer:
                 return self._key(statistics.min), self._key(statistics.max)
-            return "its statistics are in the deprecated order of signed bytes"
+            return "the statistics use the deprecated order of signed bytes"
         return "there are no statistics"
 
 
@@ -132,14 +134,14 @@ def _damaged_writer(created_by: str, *, is_decimal: bool, is_of_any_width: bool)
     """
     found = re.match(r"(.*?)\s+version\s+v?(\d+)\.(\d+)", created_by)
     if found is None:
-        return "its writer is not known, and some writers damage them"
+        return "the writer is unknown, and some writers store wrong statistics"
     if found[1] == "parquet-mr" and (int(found[2]), int(found[3])) < (1, 8):
-        return "parquet-mr before 1.8.0 damages them"
+        return "parquet-mr before 1.8.0 stores wrong statistics of binary columns"
     is_old_arrow = found[1] == "parquet-cpp" or (found[1] == "parquet-cpp-arrow" and int(found[2]) < 4)
     if is_old_arrow and is_decimal:
-        return "Arrow before 4.0 ordered decimals by their bytes"
+        return "Arrow before 4.0 sorted decimals by their bytes"
     if is_of_any_width and found[1] not in _ORDERS_ANY_WIDTH:
-        return "its writer is not known to order decimals of several widths by their values"
+        return "the writer may sort decimals of different widths by their bytes"
     return None
 
 

@@ -182,7 +182,7 @@ def _judge(
     if encoding.reason is not None:
         return MIGHT_MATCH, encoding.reason
     if not encoding.plain and not footer.chunk_problem(row_group, leaf):
-        return CANNOT_MATCH, f"no {leaf.type_name} equals it"
+        return CANNOT_MATCH, f"no {leaf.type_name} value equals the literal"
     if bloom is None:
         return MIGHT_MATCH, why_not or NO_FILTER
     if any(bloom.check_hash(h) for h in encoding.hashes()):

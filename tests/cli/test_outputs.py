@@ -242,7 +242,7 @@ def test_inspect_of_many_filters_has_a_line_for_each_column(tmp_path):
 
 def test_inspect_warns_of_engines_that_fail():
     said = run("inspect", FIXTURES / "spark" / "blocks_9.parquet").stdout
-    assert "careful: Arrow C++ and older ClickHouse reject a bitset whose size is no power of two: id" in said
+    assert "careful: Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two: id" in said
     said = run("inspect", NO_FILTER_LEFT).stdout
     assert re.search(r"row groups? 0.*, id: not usable: ", said)
 

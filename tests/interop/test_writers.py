@@ -134,7 +134,7 @@ def test_verify_finds_nothing_but_the_empty_filters_of_booleans(entry):
 def test_verify_tells_why_booleans_are_named():
     rows = parquet_bloom.verify(FIXTURES / "spark/all_types.parquet", "bool").rows
     assert {(row.verdict, row.cause) for row in rows} == {
-        ("false negative", "never trusted: parquet-java writes BOOLEAN filters that hold nothing")
+        ("false negative", "never trusted: parquet-java writes empty BOOLEAN filters")
     }
 
 

@@ -419,7 +419,7 @@ def test_pyarrow_takes_those_of_files_that_are_named(tree: Path) -> None:
 def test_directories_above_what_is_named_are_no_partitions(tmp_path: Path, named: str) -> None:
     (tmp_path / "day=7/u").mkdir(parents=True)
     pq.write_table(pa.table({"n": [1]}), tmp_path / "day=7/u/f.parquet")
-    with pytest.raises(ColumnNotFoundError, match="day=7 is above what was named, so it is no partition"):
+    with pytest.raises(ColumnNotFoundError, match="day=7 is above the given path, so it is not a partition"):
         prune(tmp_path / named, "day = 7")
 
 

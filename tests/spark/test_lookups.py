@@ -184,7 +184,7 @@ def test_types_that_differ_between_tasks_are_noticed(tmp_path: Path) -> None:
     for keys in ([float(huge)], frame(pa.array([float(huge), 7.0]))):
         candidates = found(tmp_path, "c", keys, num_tasks=2)
         assert {Path(row[1]).stem for row in candidates} == {"0", "1"}
-        assert {row[3] for row in candidates if row[2] is None} == {"files hold c as different types"}
+        assert {row[3] for row in candidates if row[2] is None} == {"files store c with conflicting types"}
 
 
 def test_old_dates_are_kept_by_a_session_that_shifts_them(tmp_path: Path) -> None:

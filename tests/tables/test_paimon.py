@@ -661,7 +661,7 @@ def test_attached_indexes_are_asked(unpacked: Open) -> None:
     for key in keys:
         pruned = prune(str(table), f"name = '{key}'")
         assert {path for path, names in present.items() if key in names} <= {file.path for file in pruned.files}
-        by_filter += str(pruned.all_files).count("the Paimon bloom-filter filter of name lacks the value")
+        by_filter += str(pruned.all_files).count("the Paimon bloom-filter filter on name lacks the value")
     assert by_filter > len(keys) // 3
     found = {(row["path"], row["key"]) for row in lookup(str(table), "name", keys).to_arrow().to_pylist()}
     held = {(path, key) for path, names in present.items() for key in names & set(keys)}

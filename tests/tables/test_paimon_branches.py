@@ -91,7 +91,7 @@ def test_parts_and_lists_of_tables_are_refused(table: Path) -> None:
 
 DAMAGES = {
     "of version 2; 1 is read here": lambda data: data[:8] + b"\0\0\0\2" + data[12:],
-    "does not begin as Paimon's file indexes do": lambda data: b"x" + data[1:],
+    "does not start like Paimon's file indexes do": lambda data: b"x" + data[1:],
     "does not fit": lambda data: data[:20],
     "is gone": None,
 }

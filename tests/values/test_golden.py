@@ -224,8 +224,8 @@ UNPROVABLE: list[tuple[LeafColumn, Any, str]] = [
     (INT32, np.float32(2**24), "not exact"),
     (INT32, np.float16(1), "not exact"),
     (INT64, 2**128 + 5, "128 bits"),
-    (DOUBLE, 2**53 + 1, "not exactly a float"),
-    (FLOAT, 10**400, "not exactly a float"),
+    (DOUBLE, 2**53 + 1, "has no exact float"),
+    (FLOAT, 10**400, "has no exact float"),
     (DOUBLE, Decimal("0.1"), "DataFusion"),
     (decimal("FIXED_LEN_BYTE_ARRAY", 38, 10, 16), 0.5, "not exact"),
     (D9, np.float32(0.5), "not exact"),
@@ -233,8 +233,8 @@ UNPROVABLE: list[tuple[LeafColumn, Any, str]] = [
     (D9, Decimal("1E+40"), "38 digits"),
     (D9, Decimal("1E+999999"), "38 digits"),
     (D9, 10**40, "38 digits"),
-    (D9, Decimal("NaN"), "no decimal number"),
-    (INT32, Decimal("Infinity"), "no decimal number"),
+    (D9, Decimal("NaN"), "not a decimal number"),
+    (INT32, Decimal("Infinity"), "not a decimal number"),
     (decimal("FIXED_LEN_BYTE_ARRAY", 38, 30, 16), pa.scalar(Decimal(5), pa.decimal128(38, 0)), "38 digits"),
     (DATE, date(1582, 10, 14), "Spark shifts"),
     (DATE, datetime(2024, 1, 1, tzinfo=UTC), "time zone"),
@@ -245,7 +245,7 @@ UNPROVABLE: list[tuple[LeafColumn, Any, str]] = [
     (INT96, datetime(2024, 1, 1), "timezone="),
     (INT96, datetime(2024, 1, 1, tzinfo=UTC), "timezone="),
     (moment("TIME", "MICROS"), time(12, tzinfo=UTC), "zone"),
-    (leaf("BOOLEAN"), True, "hold nothing"),
+    (leaf("BOOLEAN"), True, "empty BOOLEAN filters"),
     (leaf("BYTE_ARRAY", "UNKNOWN_TO_US"), 1, "newer"),
     (leaf("BYTE_ARRAY", "GEOMETRY"), b"", "equal geometries"),
     (leaf("FIXED_LEN_BYTE_ARRAY", "INTERVAL", 12), bytes(12), "equal intervals"),
@@ -283,13 +283,13 @@ def test_a_literal_of_another_type_is_an_error_with_an_example(column: LeafColum
     with pytest.raises(LiteralError, match=r"^column user\.id is ") as error:
         encode_literal(column, value)
     assert column.type_name in str(error.value)
-    assert ", give " in str(error.value) or "surrogate" in str(error.value)
+    assert "; give " in str(error.value) or "surrogate" in str(error.value)
 
 
 def test_the_error_names_column_type_and_example() -> None:
     with pytest.raises(LiteralError) as error:
         encode_literal(INT64, "abc")
-    said = "column user.id is INT64; 'abc' (str) is not comparable with it, give an int such as 42"
+    said = "column user.id is INT64; 'abc' (str) cannot be compared with it; give an int such as 42"
     assert str(error.value) == said
 
 
@@ -358,7 +358,7 @@ NO_TYPE = [
 
 @pytest.mark.parametrize("column", NO_TYPE, ids=lambda column: column.type_name)
 def test_a_type_that_the_format_lacks_is_neither_built_nor_trusted(column: LeafColumn) -> None:
-    assert "no type that the format describes" in (untrusted(column) or "")
+    assert "not a type that the format defines" in (untrusted(column) or "")
     assert unbuildable(column) == untrusted(column)
     assert encode_literal(column, 1).reason == untrusted(column)
 

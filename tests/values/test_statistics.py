@@ -405,7 +405,7 @@ def test_text_with_a_collation_proves_nothing(tmp_path: Path) -> None:
 def test_reasons_are_told(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     craft(path, pa.array([1, 9]), bounds(i64(7), i64(3)))
-    assert verdict(path, C > 100).reason == "its least value is above its greatest"
+    assert verdict(path, C > 100).reason == "the min is above the max"
     _, footer = opened(path)
     known = BoundsReader(footer.leaves[0]).read(footer, 0)
     assert (known.low, known.high, known.is_all_null) == (None, None, False)

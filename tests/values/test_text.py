@@ -194,8 +194,8 @@ MISTAKES: list[tuple[LeafColumn, bytes, str, bytes]] = [
     (DOUBLE, bytes(8), "zero: hashed with the other sign", bytes(7) + b"\x80"),
     (D9, struct.pack("<i", 110), "width: hashed as 16 big-endian bytes", bytes(15) + b"\x6e"),
     (D16, bytes(15) + b"\x6e", "width: hashed as 1 big-endian bytes", b"\x6e"),
-    (D9, struct.pack("<i", 110), "text: hashed as it prints", b"1.10"),
-    (UUID, bytes(range(16)), "text: hashed as it prints", b"00010203-0405-0607-0809-0a0b0c0d0e0f"),
+    (D9, struct.pack("<i", 110), "text: hashed as displayed", b"1.10"),
+    (UUID, bytes(range(16)), "text: hashed as displayed", b"00010203-0405-0607-0809-0a0b0c0d0e0f"),
     (
         UUID,
         bytes(range(16)),

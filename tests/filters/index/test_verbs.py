@@ -45,7 +45,7 @@ def blocks(root: Path) -> list[dict[str, Any]]:
     return [each for segment in segments for each in segment["blocks"]]
 
 
-IN_INDEX = "the filter of id lacks the value (in the index)"
+IN_INDEX = "the filter on id lacks the value (in the index)"
 
 # ---- where filters come from -------------------------------------------------------------
 
@@ -298,5 +298,5 @@ def test_columns_of_many_types_dispute_nothing_away(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [b"10"]}), tmp_path / "d.parquet")
     (row,) = index.create(tmp_path, "id").rows
     assert (row.files, row.files_without_filter) == (3, 1)
-    assert row.problems == ("the index takes no column of the type BYTE_ARRAY, such as id (1)",)
+    assert row.problems == ("column id is BYTE_ARRAY, which the index does not support (1)",)
     assert len(prune(tmp_path, "id = 10").files) == len(prune(tmp_path, "id = 3").files) == 4

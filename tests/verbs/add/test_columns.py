@@ -16,7 +16,7 @@ from parquet_bloom.cli import commands
 from parquet_bloom.errors import PredicateError, UnsupportedError
 from parquet_bloom.format.schema import format_path, parse_path
 
-WHY = "BOOLEAN cannot have a filter: a column of two values gains nothing, and engines ignore BOOLEAN filters"
+WHY = "BOOLEAN cannot have a filter: a filter on two values is useless, and engines ignore BOOLEAN filters"
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_key_that_meets_a_number_in_the_type_that_the_files_are_read_as(tmp_pa
         assert of_duckdb(paths, float(HUGE)) == {paths[0]}
         assert candidates(paths, keys)[key] >= {paths[0]}
         assert {file.path for file in prune(paths, col("c") == keys[0]).files} >= {paths[0]}
-    assert "files hold c as different types" in lookup(paths, "c", [1.0]).to_arrow()["reason"].to_pylist()
+    assert "files store c with conflicting types" in lookup(paths, "c", [1.0]).to_arrow()["reason"].to_pylist()
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

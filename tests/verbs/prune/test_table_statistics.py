@@ -215,7 +215,7 @@ def test_nothing_is_asked_of_what_is_ruled_out(tmp_path: Path, kind: str) -> Non
     where = "manifests" if kind == "iceberg" else "log"
     assert (file.by, file.left_out) == (
         "statistics",
-        f"value is outside the min-max range of id (in the table's {where})",
+        f"the value is outside the min-max range of id (in the table's {where})",
     )
     done: list[tuple[int, int]] = []
     prune(root, "id = -1", progress=lambda *now: done.append(now))

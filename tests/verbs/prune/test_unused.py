@@ -23,7 +23,7 @@ def test_it_says_so_and_nothing_is_ruled_out(tmp_path: Path, where: str) -> None
     assert pruned.might_match
     assert pruned.unused is not None
     assert pruned.unused.startswith("nothing in the condition can be used to prune: ")
-    assert ("double quotes make a text" in pruned.unused) is ('"' in where)
+    assert ("double quotes make text" in pruned.unused) is ('"' in where)
 
 
 @pytest.mark.parametrize("where", ["name LIKE 'a%' AND id = 5", "id = 5", "id IS NULL", "true", "false", "NOT id = 5"])
