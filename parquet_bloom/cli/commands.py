@@ -346,7 +346,7 @@ def prune(
     if quiet:
         pass
     elif files_only:
-        for file in pruned.files:
+        for file in pruned.kept_files:
             click.echo(file.path)
     elif output_format != "table":
         print_rows(pruned, output_format, pruned.all_files)
@@ -356,9 +356,9 @@ def prune(
         print_pruning(pruned)
     if pruned.unused is not None and not explain:
         say(pruned.unused, color="yellow", err=True)
-    for file in pruned.files:
-        if file.kept_whole is not None and not explain and output_format != "json":
-            say(f"{file.path}: kept whole: {file.kept_whole}", color="yellow", err=True)
+    for file in pruned.kept_files:
+        if file.not_pruned is not None and not explain and output_format != "json":
+            say(f"{file.path}: not pruned: {file.not_pruned}", color="yellow", err=True)
     end_with(verdict_code(pruned.might_match, absent))
 
 

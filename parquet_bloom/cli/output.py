@@ -249,7 +249,7 @@ def print_probe(answer: Probe) -> None:
 def print_pruning(pruned: Pruning) -> None:
     """Print what `prune` keeps."""
     totals = pruned.totals
-    kept = [file for file in pruned.files if file.row_groups]
+    kept = [file for file in pruned.kept_files if file.row_groups]
     if kept:
         table = _table("file", "read", "of", "rows", "bytes", "row groups", right=("read", "of", "rows", "bytes"))
         for file in kept:
@@ -263,14 +263,14 @@ def print_pruning(pruned: Pruning) -> None:
                 _groups(group.row_group for group in groups),
             )
         _show(table)
-    whole = size_text(totals.bytes_kept_whole)
+    whole = size_text(totals.bytes_not_pruned)
     size = f"{size_text(totals.bytes_kept)} of {size_text(totals.bytes)}"
     say(
         f"{totals.files_kept:,} of {count_text(totals.files, 'file')} and {totals.row_groups_kept:,} of "
         f"{count_text(totals.row_groups, 'row group')} must be read: {size}"
-        + (f", and {count_text(totals.files_kept_whole, 'whole file')} of {whole}" if totals.files_kept_whole else "")
-        + f"; {totals.row_groups_by_statistics:,} ruled out by statistics, {totals.row_groups_by_filters:,} by filters"
-        + (f"; {count_text(totals.files_left_out, 'file')} left out by the table" if totals.files_left_out else "")
+        + (f", and {count_text(totals.files_not_pruned, 'whole file')} of {whole}" if totals.files_not_pruned else "")
+        + f"; {totals.row_groups_by_statistics:,} excluded by statistics, {totals.row_groups_by_filters:,} by filters"
+        + (f"; {count_text(totals.files_excluded, 'file')} excluded by table metadata" if totals.files_excluded else "")
     )
 
 

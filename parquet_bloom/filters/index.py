@@ -282,7 +282,7 @@ class BloomIndex:
 
     @classmethod
     def opened(cls, folder: Folder, version: Version, *, log: RequestLog | None = None) -> BloomIndex:
-        """Read the entries of a version; a part that cannot be read is left out."""
+        """Read the entries of a version; a part that cannot be read is skipped."""
         index = cls(version)
         lost = set()
         for segment in version.segments:

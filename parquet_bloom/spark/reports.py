@@ -143,7 +143,7 @@ def prune(
 
     The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
     rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
-    of `RowGroupVerdict`), kept_whole (why the file could not be judged), left_out and by (empty: here no table's log is
+    of `RowGroupVerdict`), not_pruned (why the file could not be judged), excluded and by (empty: here no table's log is
     asked). A table stands for its live files, with the filters that it keeps for them: its directory, or an Iceberg
     table by its name in a `catalog`, as pyiceberg has loaded it, or by its metadata file.
     Raises what `parquet_bloom.prune` does.
@@ -161,7 +161,7 @@ def prune(
         lambda conflicting: _judged(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
         discard=lambda frame: frame.unpersist(),
     )
-    if not found.where("kept_whole is null").isEmpty():
+    if not found.where("not_pruned is null").isEmpty():
         findings.raise_unless_bound()
     return _without_notes(found)
 
@@ -220,7 +220,7 @@ class _Prune:
             self.predicate, timezone=self.timezone, case_sensitive=self.case_sensitive, table=table, view=self.view
         )
         files, findings = judge.judge(sources, conflicting=self.conflicting)
-        yield from _with_note([*files, *(FileVerdict(path, 0, kept_whole=GONE) for path in gone)], findings)
+        yield from _with_note([*files, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 
 # ---- rows with a note --------------------------------------------------------------------

@@ -51,7 +51,7 @@ def scan(
     `frame` is what `spark.read...parquet(...)` returns, perhaps with its columns selected, or a union of such reads.
     With `where` and `columns` the result is that of `.where(where).select(*columns)`, and both reach the Parquet
     reader, which what is done to the result later does not. Without `where` its rows are all rows of the kept row
-    groups. A file that was kept whole, that `pruning` does not know, or that changed since is read whole.
+    groups. A file that was not pruned, that `pruning` does not know, or that changed since is read whole.
 
     The result is a frame like any other, but Spark knows no size of it, and it keeps to the files as they are now. Rows
     reach the query one by one, not in batches: where nothing was ruled out the frame itself is faster, and is returned.
@@ -297,7 +297,7 @@ def _judged(pruning: Pruning) -> _Files:
     return {
         _key_of_source(source): (file, source)
         for file, source in pairs
-        if file.kept_whole is None and not all(group.is_kept for group in file.row_groups)
+        if file.not_pruned is None and not all(group.is_kept for group in file.row_groups)
     }
 
 

@@ -380,7 +380,7 @@ class Lookup:
 def _verdict(source: Source, row_groups: set[int | None]) -> FileVerdict:
     """Return which row groups of a file candidates are in; None among them is the whole file."""
     if None in row_groups:
-        return FileVerdict(source.name, source.size, kept_whole="may hold keys in any row group")
+        return FileVerdict(source.name, source.size, not_pruned="may hold keys in any row group")
     numbers = sorted(number for number in row_groups if number is not None)
     groups = (RowGroupVerdict(source.name, n, MIGHT_MATCH, "may hold a key", "", 0, 0, 0) for n in numbers)
     return FileVerdict(source.name, source.size, tuple(groups))

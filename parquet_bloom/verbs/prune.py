@@ -108,7 +108,7 @@ def prune(
         table=table,
     )
     files, findings = judge.judge_all(sources, progress)
-    if any(file.kept_whole is None for file in files):
+    if any(file.not_pruned is None for file in files):
         findings.raise_unless_bound()
     rest = set(judge.strays.rest(sources))
     pairs = [(file, source) for file, source in zip(files, sources, strict=True) if source in rest or file.is_kept]
@@ -158,9 +158,9 @@ class Judge:
         plans = ((source, self._judge_file(source, binder, kept)) for source, kept in self._with_filters(others))
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if self.strays.take(source, outcome):
-                judged.append(FileVerdict(source.name, source.size, left_out="it is not a Parquet file", by=TYPE))
+                judged.append(FileVerdict(source.name, source.size, excluded="it is not a Parquet file", by=TYPE))
             elif isinstance(outcome, Exception):
-                judged.append(self._kept_whole(source, outcome))
+                judged.append(self._not_pruned(source, outcome))
             else:
                 judged.append(outcome)
             if progress:
@@ -183,7 +183,7 @@ class Judge:
             return [None] * len(sources)
         reasons = (self.table.files[source].not_excluded for source in sources)
         known = [
-            FileVerdict(source.name, source.size, kept_whole=reason) if reason else None
+            FileVerdict(source.name, source.size, not_pruned=reason) if reason else None
             for source, reason in zip(sources, reasons, strict=True)
         ]
         if (recorded := self.table.snapshot.recorded) is None:
@@ -212,7 +212,7 @@ class Judge:
             verdict = bound.judge(RecordedFile({index: column[at] for index, column in columns}), 0)
             if verdict.rank is CANNOT:
                 reason = f"{verdict.reason} ({recorded.where})"
-                known[number] = FileVerdict(source.name, source.size, left_out=reason, by=verdict.by)
+                known[number] = FileVerdict(source.name, source.size, excluded=reason, by=verdict.by)
         findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
         return known
 
@@ -289,15 +289,15 @@ class Judge:
 
     def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
-        changed = changes(s for s, file in zip(sources, files, strict=True) if file.kept_whole is None)
+        changed = changes(s for s, file in zip(sources, files, strict=True) if file.not_pruned is None)
         for index, source in enumerate(sources if changed else ()):
             if source in changed:
-                files[index] = self._kept_whole(source, changed[source])
+                files[index] = self._not_pruned(source, changed[source])
 
-    def _kept_whole(self, source: Source, error: Exception) -> FileVerdict:
+    def _not_pruned(self, source: Source, error: Exception) -> FileVerdict:
         if self.strict:
             raise error
-        return FileVerdict(source.name, source.size, kept_whole=describe_error(error))
+        return FileVerdict(source.name, source.size, not_pruned=describe_error(error))
 
 
 _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)

@@ -49,29 +49,30 @@ class RowGroupVerdict(Record):
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict(Record):
-    """The verdicts on one file's row groups; or none, if it could not be judged, and why it is `kept_whole`.
+    """The verdicts on one file's row groups.
 
-    Or none, if what its table records of it rules it out: why it is `left_out`, `by` statistics or a partition.
+    There are none if the file must be read as a whole: `not_pruned` is the reason. There are none either if the table's
+    metadata proves that no row matches: `excluded` is the reason, and `by` is statistics or a partition.
     """
 
     path: str
     size: int
     row_groups: tuple[RowGroupVerdict, ...] = ()
-    kept_whole: str | None = None
-    left_out: str | None = None
+    not_pruned: str | None = None
+    excluded: str | None = None
     by: str = ""
 
     @property
     def is_kept(self) -> bool:
         """Whether any of the file must be read."""
-        return self.kept_whole is not None or any(group.is_kept for group in self.row_groups)
+        return self.not_pruned is not None or any(group.is_kept for group in self.row_groups)
 
 
 @dataclass(frozen=True, repr=False)
 class Pruning(Table):
-    """What `prune` decided: `files` and `row_groups` are what must be read, `all_files` has every verdict.
+    """What `prune` decided: `kept_files` and `kept_row_groups` must be read, `all_files` has every verdict.
 
-    `unused` says so, and why, where nothing in the condition can rule anything out.
+    `unused` is the reason if nothing in the condition can be used to prune.
     """
 
     TRUTH: ClassVar[str] = ".might_match"
@@ -83,24 +84,19 @@ class Pruning(Table):
     unused: str | None = None
 
     @cached_property
-    def files(self) -> tuple[FileVerdict, ...]:
+    def kept_files(self) -> tuple[FileVerdict, ...]:
         """The files that must be read, each with the verdicts on all its row groups."""
         return tuple(file for file in self.all_files if file.is_kept)
 
     @cached_property
-    def row_groups(self) -> tuple[RowGroupVerdict, ...]:
-        """The row groups that must be read; a file that is kept whole is not among them."""
+    def kept_row_groups(self) -> tuple[RowGroupVerdict, ...]:
+        """The row groups that must be read, but for those of files that were not pruned."""
         return tuple(row for row in self.rows if row.is_kept and row.row_group is not None)
 
     @cached_property
     def rows(self) -> tuple[RowGroupVerdict, ...]:
         """The verdict on every row group; a file that was not pruned is one row."""
         return tuple(row for file in self.all_files for row in (*file.row_groups, *_whole(file)))
-
-    @property
-    def kept_files(self) -> tuple[FileVerdict, ...]:
-        """The files that must be read, each with the verdicts on all its row groups."""
-        return self.files
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -112,7 +108,7 @@ class Pruning(Table):
         """The row groups that must be read of each file that must be; None is the whole file."""
         return {
             file.path: None
-            if file.kept_whole is not None
+            if file.not_pruned is not None
             else [group.row_group for group in file.row_groups if group.is_kept and group.row_group is not None]
             for file in self.kept_files
         }
@@ -120,12 +116,12 @@ class Pruning(Table):
     @cached_property
     def errors(self) -> tuple[FileVerdict, ...]:
         """The files that were not pruned, which must be read as a whole, with the reason."""
-        return tuple(file for file in self.all_files if file.kept_whole is not None)
+        return tuple(file for file in self.all_files if file.not_pruned is not None)
 
     @property
     def might_match(self) -> bool:
         """Whether anything must be read at all."""
-        return bool(self.files)
+        return bool(self.kept_files)
 
     @cached_property
     def totals(self) -> Totals:
@@ -134,17 +130,17 @@ class Pruning(Table):
         skipped = [group for group in groups if not group.is_kept]
         return Totals(
             files=len(self.all_files),
-            files_kept=len(self.files),
-            files_kept_whole=sum(file.kept_whole is not None for file in self.all_files),
-            files_left_out=sum(file.left_out is not None for file in self.all_files),
+            files_kept=len(self.kept_files),
+            files_not_pruned=sum(file.not_pruned is not None for file in self.all_files),
+            files_excluded=sum(file.excluded is not None for file in self.all_files),
             row_groups=len(groups),
-            row_groups_kept=len(self.row_groups),
+            row_groups_kept=len(self.kept_row_groups),
             row_groups_by_statistics=sum(group.by != FILTER for group in skipped),
             row_groups_by_filters=sum(group.by == FILTER for group in skipped),
             bytes=sum(group.stop - group.start for group in groups),
-            bytes_kept=sum(group.stop - group.start for group in self.row_groups),
-            bytes_kept_whole=sum(file.size for file in self.all_files if file.kept_whole is not None),
-            rows_kept=sum(group.num_rows or 0 for group in self.row_groups),
+            bytes_kept=sum(group.stop - group.start for group in self.kept_row_groups),
+            bytes_not_pruned=sum(file.size for file in self.all_files if file.not_pruned is not None),
+            rows_kept=sum(group.num_rows or 0 for group in self.kept_row_groups),
         )
 
     def explain(self) -> str:
@@ -152,10 +148,10 @@ class Pruning(Table):
         lines = [f"where {self.where}"]
         for file in self.all_files:
             lines.append(f"{file.path}: {'keep' if file.is_kept else 'skip'}")
-            if file.kept_whole is not None:
-                lines.append(f"  kept whole: {file.kept_whole}")
-            if file.left_out is not None:
-                lines.append(f"  left out, by {file.by}: {file.left_out}")
+            if file.not_pruned is not None:
+                lines.append(f"  not pruned: {file.not_pruned}")
+            if file.excluded is not None:
+                lines.append(f"  excluded by table metadata ({file.by}): {file.excluded}")
             for group in file.row_groups:
                 proof = "keep" if group.is_kept else f"skip, by {group.by}"
                 lines.append(f"  row group {group.row_group}: {proof}: {group.reason}")
@@ -174,28 +170,28 @@ class Pruning(Table):
 
 @dataclass(frozen=True, slots=True)
 class Totals(Record):
-    """Sums over all files of a pruning; files that were kept whole, or left out, have no row groups and rows here.
+    """Sums over all files of a pruning; files that were not pruned, or were excluded, have no row groups here.
 
-    What types and partitions ruled out counts as `row_groups_by_statistics`: it took no filter.
+    What types and partitions excluded counts as `row_groups_by_statistics`: it took no filter.
     """
 
     files: int
     files_kept: int
-    files_kept_whole: int
-    files_left_out: int
+    files_not_pruned: int
+    files_excluded: int
     row_groups: int
     row_groups_kept: int
     row_groups_by_statistics: int
     row_groups_by_filters: int
     bytes: int
     bytes_kept: int
-    bytes_kept_whole: int
+    bytes_not_pruned: int
     rows_kept: int
 
 
 def _whole(file: FileVerdict) -> Iterator[RowGroupVerdict]:
-    if file.kept_whole is not None:
-        yield RowGroupVerdict(file.path, None, MIGHT_MATCH, file.kept_whole, "", None, 0, file.size)
+    if file.not_pruned is not None:
+        yield RowGroupVerdict(file.path, None, MIGHT_MATCH, file.not_pruned, "", None, 0, file.size)
 
 
 def _dataset(ds: Any, pruning: Pruning) -> Any:
@@ -224,11 +220,11 @@ def _fragment(ds: Any, file_format: Any, file: FileVerdict, source: Source, type
     from pyarrow import fs as arrow_fs
 
     store = arrow_fs.LocalFileSystem() if source.local else arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(source.fs))
-    groups = None if file.kept_whole is not None else [group.row_group for group in file.row_groups if group.is_kept]
+    groups = None if file.not_pruned is not None else [group.row_group for group in file.row_groups if group.is_kept]
     try:
         own = file_format.make_fragment(source.path, store).physical_schema.names
     except (OSError, pa.ArrowException) as error:
-        why = f" (it was kept because of this: {file.kept_whole})" if file.kept_whole is not None else ""
+        why = f" (it was kept because of this: {file.not_pruned})" if file.not_pruned is not None else ""
         raise UnsupportedError(f"{file.path} cannot be part of a dataset: {error}{why}") from error
     expression = ds.scalar(True)
     for name, text in source.partitions.constants.items():

@@ -82,7 +82,7 @@ def test_one_key_over_ten_thousand_files(lake: Path) -> None:
     line("", f"{without / with_index:.1f}x")
     indexed = RequestLog()
     result = parquet_bloom.prune(lake, where, cache=parquet_bloom.Cache(0), log=indexed)
-    assert str(first) in [file.path for file in result.files]
+    assert str(first) in [file.path for file in result.kept_files]
     line("requests, nothing in memory: without, with", f"{len(log.requests):,}", f"{len(indexed.requests):,}")
     line("bytes, nothing in memory: without, with", f"{log.num_bytes:,}", f"{indexed.num_bytes:,}")
     assert without >= 5 * with_index

@@ -95,7 +95,7 @@ def sql(value: Any) -> str:
 
 def kept(lake: Path, where: Any) -> set[int]:
     """Returns the numbers of the constants whose files are kept."""
-    return {int(Path(file.path).stem) for file in prune(lake, where, timezone="UTC").files}
+    return {int(Path(file.path).stem) for file in prune(lake, where, timezone="UTC").kept_files}
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +347,7 @@ def rows_kept(paths: Any, where: str) -> set[int] | None:
         pruning = prune(paths, where)
     except ColumnNotFoundError:
         return None
-    groups = ((group.path, group.row_group) for group in pruning.row_groups)
+    groups = ((group.path, group.row_group) for group in pruning.kept_row_groups)
     return {n for path, group in groups for n in pq.ParquetFile(path).read_row_group(group, ["n"])["n"].to_pylist()}
 
 

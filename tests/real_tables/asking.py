@@ -63,7 +63,7 @@ class Result:
     lost: int = 0
     groups: int = 0
     left_out: int = 0
-    kept_whole: int = 0
+    not_pruned: int = 0
     examples: list[str] = dataclasses.field(default_factory=list)
     made: float = dataclasses.field(default_factory=time.time)
     """When; the report is in this order."""
@@ -190,10 +190,10 @@ def ask_prune(truth: Truth, result: Result, places: Places) -> None:
             continue
         result.asked += 1
         totals = pruning.totals
-        result.groups += totals.row_groups + totals.files_left_out + totals.files_kept_whole
-        result.left_out += totals.row_groups - totals.row_groups_kept + totals.files_left_out
-        result.kept_whole += totals.files_kept_whole
-        result.sentence = result.sentence or next((f.kept_whole for f in pruning.all_files if f.kept_whole), "")
+        result.groups += totals.row_groups + totals.files_excluded + totals.files_not_pruned
+        result.left_out += totals.row_groups - totals.row_groups_kept + totals.files_excluded
+        result.not_pruned += totals.files_not_pruned
+        result.sentence = result.sentence or next((f.not_pruned for f in pruning.all_files if f.not_pruned), "")
         kept = Kept({file.path: _groups(file) for file in pruning.all_files}, places)
         missing = [(rid, file) for rid, file in matching if not kept.has(rid, file)]
         if missing:
@@ -201,7 +201,7 @@ def ask_prune(truth: Truth, result: Result, places: Places) -> None:
 
 
 def _groups(file: Any) -> set[int] | None:
-    if file.kept_whole is not None:
+    if file.not_pruned is not None:
         return None
     return {group.row_group for group in file.row_groups if group.is_kept}
 

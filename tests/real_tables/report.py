@@ -86,7 +86,7 @@ def _cell(verb: str, verbs: dict[str, dict[str, Any]], notes: Notes) -> str:
         if after:
             text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} pruned"
         return head + text
-    whole = f"; {result['kept_whole']:,} times a file was not pruned{note}" if result["kept_whole"] else note
+    whole = f"; {result['not_pruned']:,} times a file was not pruned{note}" if result["not_pruned"] else note
     return f"{head}{result['asked']:,} asked, {result['left_out']:,} of {result['groups']:,} pruned{whole}"
 
 

@@ -145,7 +145,7 @@ def test_what_spark_does_next_to_a_table(spark: Any, work: Path) -> None:
             add(table, ["id", "name"], table=True, replace=True)
             assert sorted(row.id for row in spark.sql("SELECT id FROM db.n.next").collect()) == alive
         for key in (5, 61, 89):
-            (file,) = prune(table, f"id = {key} AND name = 'name {key}'").files
+            (file,) = prune(table, f"id = {key} AND name = 'name {key}'").kept_files
             assert any(each.num_bytes for each in inspect(file.path).rows)
 
 

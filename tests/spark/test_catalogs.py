@@ -37,7 +37,7 @@ def kept(frame: Any) -> list[str]:
 
 
 def kept_here(given: Any, where: Any) -> list[str]:
-    return sorted(file.path for file in parquet_bloom.prune(given, where, timezone="UTC").files)
+    return sorted(file.path for file in parquet_bloom.prune(given, where, timezone="UTC").kept_files)
 
 
 def test_tables_of_a_catalog(catalog: Any) -> None:

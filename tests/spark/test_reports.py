@@ -130,7 +130,7 @@ def test_a_file_that_goes_meanwhile(mixed: Path, tmp_path: Path, monkeypatch: py
     assert (len(found), found[gone].error) == (3, GONE)
     shutil.copyfile(mixed / "02.parquet", gone)
     found = records(bloom.prune(spark(), tmp_path, "length('x') = 1"), FileVerdict)
-    assert found[gone].kept_whole == GONE
+    assert found[gone].not_pruned == GONE
 
 
 def test_jobs_are_described_and_progress_is_told(mixed: Path) -> None:

@@ -355,7 +355,7 @@ def test_files_that_were_not_judged_are_read_whole(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.parquet")
     pruning = keeping([tmp_path / "a.parquet", tmp_path / "b.parquet"], lambda group: group.row_group == 3)
     a, b = pruning.all_files
-    pruning = replace(pruning, all_files=(a, replace(b, row_groups=(), kept_whole="it could not be read")))
+    pruning = replace(pruning, all_files=(a, replace(b, row_groups=(), not_pruned="it could not be read")))
     rows, given_out = read_by(scan(read(tmp_path), pruning))
     assert given_out == len(rows) == 2 * 40 + ROWS
 

@@ -73,7 +73,7 @@ def nothing_is_lost(session: Any, paths: Any, asked: Sequence[str], *, local: bo
 def files_kept(paths: Any, where: str) -> set[str] | None:
     """Returns the files that `prune` keeps here; None where no file makes sense of the condition."""
     try:
-        return {file.path for file in parquet_bloom.prune(str(paths), where, timezone="UTC").files}
+        return {file.path for file in parquet_bloom.prune(str(paths), where, timezone="UTC").kept_files}
     except (LiteralError, ColumnNotFoundError):
         return None
 
@@ -84,7 +84,7 @@ def kept(session: Any, paths: Any, where: str) -> set[str]:
     files = {
         row.path
         for row in found.collect()
-        if row.kept_whole or any(group.answer == "MIGHT_MATCH" for group in row.row_groups)
+        if row.not_pruned or any(group.answer == "MIGHT_MATCH" for group in row.row_groups)
     }
     found.unpersist()
     assert (files_kept(paths, where) or set()) <= files
@@ -331,7 +331,7 @@ def test_random_types_read_by_random_schemas(tmp_path: Path, session: Any) -> No
     PARQUET_BLOOM_EXAMPLES is the number of pairs, PARQUET_BLOOM_SEED where they begin.
     """
     seed = int(os.environ.get("PARQUET_BLOOM_SEED", "0"))
-    left_out = 0
+    excluded = 0
     for number in range(seed, seed + int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "8"))):
         rng = random.Random(number)
         held, reads = (rng.choice(list(TYPES)) for _ in "ab")
@@ -346,10 +346,10 @@ def test_random_types_read_by_random_schemas(tmp_path: Path, session: Any) -> No
             frame = session.read.parquet(str(root))
             asked = [text for text in dict.fromkeys(condition(rng) for _ in range(30)) if _is_understood(frame, text)]
             try:
-                left_out += sum(num_read < 3 for num_read in nothing_is_lost(session, root, asked))
+                excluded += sum(num_read < 3 for num_read in nothing_is_lost(session, root, asked))
             except AssertionError as error:
                 raise AssertionError(f"{number}: {held} read as {reads}, {changes}") from error
-    assert left_out
+    assert excluded
 
 
 # ---- texts -------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_both_engines_say_the_same_and_leave_no_row_out(name: str, tmp_path: Pat
     judged = verdicts(bloom.prune(spark(), table, where))
     local = parquet_bloom.prune(table, where, timezone="UTC", case_sensitive=False)
     assert_same(judged, local.all_files)
-    assert {path: judged[path].kept_whole for path in kept} == kept
+    assert {path: judged[path].not_pruned for path in kept} == kept
     with_key = {path for path, values in held.items() if keys[len(keys) // 2] in values}
     assert with_key <= {path for path, file in judged.items() if file.is_kept}
     reasons = [group.reason for file in judged.values() for group in file.row_groups]
@@ -94,7 +94,7 @@ def test_columns_of_hudi_that_were_something_else_prove_nothing(tmp_path: Path) 
 def assert_same(judged: dict[str, FileVerdict], local: Sequence[FileVerdict]) -> None:
     """Asserts that Spark's verdicts are those here, but on files left out by what a table records, which it asks."""
     assert judged.keys() == {file.path for file in local}
-    assert all(judged[file.path] == file or (file.left_out and not judged[file.path].kept_whole) for file in local)
+    assert all(judged[file.path] == file or (file.excluded and not judged[file.path].not_pruned) for file in local)
 
 
 @pytest.mark.parametrize("name", ["hudi/v8_compacted", "paimon/append"])
@@ -133,7 +133,7 @@ def test_files_that_go_meanwhile_are_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(tasks, "shared_out", then_removed)
     judged = verdicts(bloom.prune(spark(), table, "id = 500000"))
-    assert judged.pop(gone).kept_whole == tasks.GONE
+    assert judged.pop(gone).not_pruned == tasks.GONE
     assert_same(judged, [file for file in expected if file.path in others])
     shutil.move(tmp_path / "elsewhere", gone)
     found = bloom.lookup(spark(), table, "id", [500_000], num_tasks=1).collect()

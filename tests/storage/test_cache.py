@@ -151,7 +151,7 @@ def test_a_replaced_local_file_is_read_again(tmp_path: Path, how: str) -> None:
     os.utime(path, (1, 1))
     cache = Cache()
     for _ in range(2):
-        assert not prune(path, "id = 7", cache=cache).files
+        assert not prune(path, "id = 7", cache=cache).kept_files
         assert lookup(path, "id", [7], cache=cache).to_arrow()["path"].null_count == 1
     if how == "renamed over":
         new.write_bytes(WITH)
@@ -159,24 +159,24 @@ def test_a_replaced_local_file_is_read_again(tmp_path: Path, how: str) -> None:
         new.replace(path)
     else:
         path.write_bytes(WITH)
-    assert prune(path, "id = 7", cache=cache).files
+    assert prune(path, "id = 7", cache=cache).kept_files
     assert lookup(path, "id", [7], cache=cache).to_arrow()["path"].null_count == 0
 
 
 @pytest.mark.usefixtures("mtime_stable")
 def test_a_replaced_object_is_read_again(memory: Any) -> None:
     cache = Cache()
-    assert not prune("memory://cached", "id = 7", cache=cache).files
+    assert not prune("memory://cached", "id = 7", cache=cache).kept_files
     memory.pipe_file("/cached/a.parquet", WITH)
-    assert prune("memory://cached", "id = 7", cache=cache).files
+    assert prune("memory://cached", "id = 7", cache=cache).kept_files
     assert len(cache) == 2
 
 
 def test_a_tag_tells_versions_apart() -> None:
     store, cache = SimulatedStore.of({"/data/a.parquet": WITHOUT}), Cache()
-    assert not prune("/data", "id = 7", filesystem=store, cache=cache).files
+    assert not prune("/data", "id = 7", filesystem=store, cache=cache).kept_files
     store.replace("/data/a.parquet", WITH)
-    assert prune("/data", "id = 7", filesystem=store, cache=cache).files
+    assert prune("/data", "id = 7", filesystem=store, cache=cache).kept_files
 
 
 def test_what_was_changed_just_now_is_not_kept(tmp_path: Path, memory: Any) -> None:
@@ -197,13 +197,13 @@ def test_a_store_that_tells_only_sizes_is_not_kept() -> None:
     store, cache = Sizes.of({"/data/a.parquet": WITHOUT}), Cache()
     (source,) = find("/data", filesystem=store)
     assert source.identity is None
-    assert not prune("/data", "id = 7", filesystem=store, cache=cache).files
+    assert not prune("/data", "id = 7", filesystem=store, cache=cache).kept_files
     store.replace("/data/a.parquet", WITH)
-    assert prune("/data", "id = 7", filesystem=store, cache=cache).files
+    assert prune("/data", "id = 7", filesystem=store, cache=cache).kept_files
     assert len(cache) == 0
 
 
 def test_two_stores_with_the_same_names_are_told_apart() -> None:
     cache = Cache()
     stores = [SimulatedStore.of({"/data/a.parquet": data}) for data in (WITHOUT, WITH)]
-    assert [bool(prune("/data", "id = 7", filesystem=s, cache=cache).files) for s in stores] == [False, True]
+    assert [bool(prune("/data", "id = 7", filesystem=s, cache=cache).kept_files) for s in stores] == [False, True]

@@ -28,7 +28,7 @@ def answers(paths, **options):
         "inspect": [row.to_dict() | {"path": None} for row in inspect(paths, **options).rows],
         "verify": [row.to_dict() | {"path": None} for row in verify(paths, **options).rows],
         "probe": [(row.row_group, row.answer, row.reason) for row in probe(paths, "id", 7, **options).rows],
-        "prune": [[g.is_kept for g in file.row_groups] for file in prune(paths, "name = 'n7'", **options).files],
+        "prune": [[g.is_kept for g in file.row_groups] for file in prune(paths, "name = 'n7'", **options).kept_files],
         "rows": prune(paths, "id = 107", **options).to_dataset().to_table().to_pylist(),
         "lookup": [
             row["row_group"] for batch in lookup(paths, "id", [7, 107, 999], **options) for row in batch.to_pylist()

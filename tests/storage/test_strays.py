@@ -78,7 +78,7 @@ def test_every_reading_verb_finds_what_is_under_any_name(
         return found
 
     for number, name in enumerate(READ):
-        assert [file.path for file in prune(root, f"id = {number}").files] == [f"{base}/{name}"]
+        assert [file.path for file in prune(root, f"id = {number}").kept_files] == [f"{base}/{name}"]
         assert warned()
     assert {file.path for file in prune(root, "id >= 0").all_files} == expected
     assert warned()
@@ -113,7 +113,7 @@ def test_a_damaged_file_that_is_called_parquet_is_no_stray(lake: Path) -> None:
     (lake / "a.parquet").write_bytes(b"no Parquet at all")
     (lake / "b.parq").write_bytes(b"no Parquet at all")
     pruned = prune(lake, "id = 99")
-    assert {Path(file.path).name for file in pruned.files} == {"a.parquet", "b.parq"}
+    assert {Path(file.path).name for file in pruned.kept_files} == {"a.parquet", "b.parq"}
     assert inspect(lake).errors
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_changed_since_it_was_listed_is_no_stray(lake: Path, monkeyp
     found = opening.live_sources(lake)
     (lake / "plain").write_bytes(grown)
     monkeypatch.setattr(opening, "live_sources", lambda *_, **__: found)
-    assert f"{lake}/plain" in {file.path for file in prune(lake, "id >= 0").files}
+    assert f"{lake}/plain" in {file.path for file in prune(lake, "id >= 0").kept_files}
 
 
 def test_it_is_no_candidate_where_files_disagree_about_the_column(notes: Path) -> None:
@@ -134,7 +134,7 @@ def test_it_is_no_candidate_where_files_disagree_about_the_column(notes: Path) -
 
 def test_what_is_named_itself_is_no_stray(notes: Path) -> None:
     for paths in (notes / "notes.txt", f"{notes}/*.txt", [notes, notes / "notes.txt"]):
-        assert "notes.txt" in str([file.path for file in prune(paths, "id = 1").files])
+        assert "notes.txt" in str([file.path for file in prune(paths, "id = 1").kept_files])
 
 
 def test_among_nothing_but_strays_there_is_no_parquet_file(tmp_path: Path) -> None:

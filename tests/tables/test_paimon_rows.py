@@ -59,8 +59,8 @@ def test_what_is_recorded_spares_reading_a_file(tmp_path: Path) -> None:
         Path(file.path).write_bytes(bytes(file.size))
     for where in ("id < 0", "region = 'none'", "day = '1900-01-01'"):
         pruned = prune(str(table), where)
-        assert pruned.files == ()
-        assert all("in the table's manifests" in str(file.left_out) for file in pruned.all_files)
+        assert pruned.kept_files == ()
+        assert all("in the table's manifests" in str(file.excluded) for file in pruned.all_files)
 
 
 def test_tables_with_keys_record_nothing_that_counts(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def answers(path: Path, days: list[date]) -> dict[date, list[bool]]:
     return {
         day: [
             probe(path, "c", day).might_match,
-            bool(prune(path, col("c") == day, cache=Cache(0)).files),
-            bool(prune(path, f"c = DATE '{day:%Y-%m-%d}'".replace("'1-", "'0001-"), cache=Cache(0)).files),
+            bool(prune(path, col("c") == day, cache=Cache(0)).kept_files),
+            bool(prune(path, f"c = DATE '{day:%Y-%m-%d}'".replace("'1-", "'0001-"), cache=Cache(0)).kept_files),
             *(day in keys for keys in kept),
         ]
         for day in days
@@ -118,7 +118,7 @@ def test_what_proves_it(tmp_path: Path, created_by: str | None, notes: dict[str,
     path.write_bytes(file_of(DATE, stored, foreign_filter=True, created_by=created_by, key_values=notes))
     assert answers(path, DAYS) == {day: [True] * 5 for day in DAYS}
     assert answers(path, ABSENT) == {day: [not is_proved] * 5 for day in ABSENT}
-    assert bool(prune(path, col("c") == date(1700, 1, 1)).files) is False  # what needs no proof
+    assert bool(prune(path, col("c") == date(1700, 1, 1)).kept_files) is False  # what needs no proof
 
 
 def test_an_index_does_not_tell_it(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_an_index_does_not_tell_it(tmp_path: Path) -> None:
     parquet_bloom.index.create(tmp_path, ["c"])
     found: Any = prune(tmp_path, col("c") == DAYS[1])
     assert found.files
-    assert not prune(tmp_path, col("c") == ABSENT[0]).files
+    assert not prune(tmp_path, col("c") == ABSENT[0]).kept_files

@@ -74,7 +74,7 @@ def test_a_table_of_paths_has_one_column(files: list[str]) -> None:
     with pytest.raises(TypeError, match="paths are one column, and this table has 2: path, size"):
         parquet_bloom.inspect(pa.table({"path": files, "size": [1, 2, 3]}))
     with pytest.raises(TypeError, match="paths are one column"):
-        parquet_bloom.inspect(parquet_bloom.prune(files, "id = 4"))  # files that are kept whole are in no row of it
+        parquet_bloom.inspect(parquet_bloom.prune(files, "id = 4"))  # which also lists files that need not be read
     with pytest.raises(TypeError):
         parquet_bloom.inspect(pa.array([files[0], None]))
 

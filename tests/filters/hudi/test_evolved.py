@@ -119,7 +119,7 @@ def test_schemas_that_are_not_understood_prove_nothing(name: str, table: Path, d
     newest.write_bytes(damaged)
     verdicts = prune(table, "id = -1").all_files
     assert verdicts
-    assert all("schemas (.hoodie/.schema) cannot be read" in (file.kept_whole or "") for file in verdicts)
+    assert all("schemas (.hoodie/.schema) cannot be read" in (file.not_pruned or "") for file in verdicts)
 
 
 def field(number: int, name: str, kind: object = "long") -> dict[str, Any]:
@@ -176,4 +176,4 @@ def test_the_checksum_of_a_log_file_is_no_log_file(name: str, table: Path) -> No
     (file,) = live_sources(table)[1].files
     assert file.path.endswith(".parquet")
     assert set(lookup(table, "id", [-1]).to_arrow()["path"].to_pylist()) == {file.path}
-    assert {verdict.path for verdict in prune(table, "id = -1").files} == {file.path}
+    assert {verdict.path for verdict in prune(table, "id = -1").kept_files} == {file.path}

@@ -185,7 +185,7 @@ def test_prune_reads_the_live_files_alone(unpacked: Unpack, name: str) -> None:
     _, file, value = table.steps[-1]["rows"][0]
     answer = prune(table.root, f"v = {value}")
     assert {kept.path.rpartition("/")[2] for kept in answer.all_files} == set(names(found))
-    assert file in {kept.path.rpartition("/")[2] for kept in answer.files}
+    assert file in {kept.path.rpartition("/")[2] for kept in answer.kept_files}
     before = prune(table.root, f"v = {value}", as_of=table.steps[0]["instant"])
     assert {kept.path.rpartition("/")[2] for kept in before.all_files} == set(table.steps[0]["files"])
 
@@ -385,7 +385,7 @@ def test_columns_that_a_table_leaves_empty_are_not_asked(unpacked: Unpack) -> No
     with_key = {file.path for file in snapshot(table.root).files if key in pq.read_table(file.path)["id"].to_pylist()}
     assert with_key
     assert with_key <= {row["path"] for row in hits}
-    assert prune(table.root, f"id = '{key}'").files
+    assert prune(table.root, f"id = '{key}'").kept_files
 
 
 def test_a_table_that_may_not_be_read_is_an_error(unpacked: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:

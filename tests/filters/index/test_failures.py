@@ -81,7 +81,7 @@ def right(root: str | Path, **options: Any) -> None:
     for column in ("id", "other"):
         for name, ids in [*IDS.items()][1:3]:
             result = prune(root, f"{column} = {ids[0]}", cache=Cache(0), **options)
-            assert name in [file.path.rpartition("/")[2] for file in result.files]
+            assert name in [file.path.rpartition("/")[2] for file in result.kept_files]
 
 
 def state(root: str | Path, **options: Any) -> list[tuple[str, int]]:

@@ -162,7 +162,7 @@ def check(root: Path) -> int:
     ruled_out = 0
     for n in ASKED:
         result = prune(root, f"id = {n}", cache=Cache(0))
-        kept = {str(Path(file.path).relative_to(root)) for file in result.files}
+        kept = {str(Path(file.path).relative_to(root)) for file in result.kept_files}
         assert kept >= {name for name, ids in FILES.items() if n in ids}
         ruled_out += sum("(in the index)" in group.reason for group in result.rows)
     return ruled_out
@@ -263,7 +263,7 @@ def test_a_damaged_blocks_file_goes_with_the_next_compaction(lake: Path, monkeyp
 def test_of_very_many_keys_nothing_is_asked(lake: Path, monkeypatch: Any) -> None:
     index_.create(lake, "id")
     where = f"id IN ({', '.join(str(n) for n in range(-50, 0))})"
-    assert not prune(lake, where).files
+    assert not prune(lake, where).kept_files
     monkeypatch.setattr(index, "MOST_BYTES", 100)
     result = prune(lake, where)
     assert not any("(in the index)" in group.reason for group in result.rows if group.num_rows)

@@ -203,7 +203,7 @@ class History:
             name = str(Path(file.path).relative_to(self.root))
             held = self.files[name]
             truth = held.matches(condition)
-            if truth is None or file.kept_whole is not None:
+            if truth is None or file.not_pruned is not None:
                 continue
             for group in file.row_groups:
                 if not group.is_kept:
@@ -271,7 +271,7 @@ def file(path: Path, values: list[Any], kind: str = "int64", **options: Any) -> 
 
 
 def kept(root: Path, where: Any, cache: Cache | None = None) -> set[str]:
-    return {str(Path(found.path).relative_to(root)) for found in prune(root, where, cache=cache).files}
+    return {str(Path(found.path).relative_to(root)) for found in prune(root, where, cache=cache).kept_files}
 
 
 def ruled_out_by_index(root: Path, where: Any) -> int:

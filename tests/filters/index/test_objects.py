@@ -51,7 +51,7 @@ class Lake:
 
     def kept(self, where: str, **options: Any) -> list[str]:
         result = prune(self.root, where, storage_options=self.options, **options)
-        return [file.path.rpartition("/")[2] for file in result.files]
+        return [file.path.rpartition("/")[2] for file in result.kept_files]
 
 
 @pytest.fixture
@@ -208,9 +208,9 @@ def test_a_store_without_conditions(tmp_path: Path) -> None:
         state = index.create(root, "id")
         assert state.exists
         for number in range(3):
-            assert f"{number}.parquet" in [f.path.rpartition("/")[2] for f in prune(root, f"id = {number}").files]
+            assert f"{number}.parquet" in [f.path.rpartition("/")[2] for f in prune(root, f"id = {number}").kept_files]
         fs.pipe_file(f"{root}/1.parquet", content(8))
-        assert "1.parquet" in [f.path.rpartition("/")[2] for f in prune(root, "id = 8").files]
+        assert "1.parquet" in [f.path.rpartition("/")[2] for f in prune(root, "id = 8").kept_files]
         assert not index.drop(root).exists
         assert not fs.find(f"{root}/_bloom_index")
     finally:

@@ -43,8 +43,8 @@ def held_to_brute_force(table: Path, column: str) -> tuple[int, int]:
     ruled_out = 0
     for key in [*keys[::7], *strange]:
         pruned = prune(table, col(column) == key)
-        assert {path for path, values in held.items() if key in values} <= {file.path for file in pruned.files}
-        assert {file.path for file in pruned.files} <= {path for wanted, path in candidates if wanted == key}
+        assert {path for path, values in held.items() if key in values} <= {file.path for file in pruned.kept_files}
+        assert {file.path for file in pruned.kept_files} <= {path for wanted, path in candidates if wanted == key}
         ruled_out += sum("Hudi" in group.reason or "Paimon" in group.reason for group in pruned.rows)
     return len(files), ruled_out
 

@@ -67,7 +67,7 @@ def test_filters_of_files_are_taken_over_as_one(tmp_path: Path) -> None:
     assert (each["num_slots"], each["num_bytes"]) == (1, optimal_num_bytes(4000, 0.01))
     assert state.num_bytes < 20_000
     assert reasons(tmp_path, "id = -1") == [IN_INDEX] * 4
-    assert all(prune(tmp_path, col("id") == n).files for n in range(0, 4000, 7))
+    assert all(prune(tmp_path, col("id") == n).kept_files for n in range(0, 4000, 7))
 
 
 @pytest.mark.usefixtures("no_values")
@@ -77,7 +77,7 @@ def test_filters_that_are_too_full_together_are_taken_over_one_by_one(tmp_path: 
     index.create(tmp_path, "id", fpp=0.05)
     assert sum(each["num_slots"] for each in blocks(tmp_path)) == 4
     assert reasons(tmp_path, "id = -1") == [IN_INDEX] * 4
-    assert all(prune(tmp_path, col("id") == n).files for n in range(0, 4000, 7))
+    assert all(prune(tmp_path, col("id") == n).kept_files for n in range(0, 4000, 7))
 
 
 @pytest.mark.parametrize("row_groups", [1, 4])
@@ -116,7 +116,7 @@ def test_the_last_row_of_a_file_counts(tmp_path: Path) -> None:
         assert (state.segments, state.rows[0].files) == (files + 1, (files + 2) * files)
     index.create(tmp_path, "id", ndv=1000, max_expected_fpp=0.2)
     assert index.show(tmp_path).rows[0].files == 0
-    assert len(prune(tmp_path, "id = -1").files) == 3
+    assert len(prune(tmp_path, "id = -1").kept_files) == 3
 
 
 # ---- what is done again, and what is not -------------------------------------------------
@@ -141,7 +141,7 @@ def test_files_that_lack_the_column_and_files_that_are_none(tmp_path: Path) -> N
     assert (row.files, row.files_without_filter, row.files_missing) == (1, 1, 1)
     assert row.problems == ("the file has no leaf column 'id'; columns: other (1)",)
     result = prune(tmp_path, "id = 5")
-    assert [Path(file.path).name for file in result.files] == ["b.parquet", "c.parquet"]
+    assert [Path(file.path).name for file in result.kept_files] == ["b.parquet", "c.parquet"]
     assert index.refresh(tmp_path).built == 0
 
 
@@ -164,7 +164,9 @@ def test_a_chunk_without_metadata_is_a_problem_of_its_file(tmp_path: Path, encry
     (row,) = index.create(tmp_path, "id").rows
     problem = "the column is encrypted" if encrypted else "the column chunk has no metadata"
     assert (row.files, row.problems) == (1, (f"{problem} (1)",))
-    assert [Path(file.path).stem for file in prune(tmp_path, col("id") == 50, cache=Cache(0)).files] == ["stripped"]
+    assert [Path(file.path).stem for file in prune(tmp_path, col("id") == 50, cache=Cache(0)).kept_files] == [
+        "stripped"
+    ]
     (refused,) = add(tmp_path / "stripped.parquet", "id").rows
     assert "encrypted columns" in (refused.error or "")
 
@@ -255,7 +257,7 @@ def test_no_value_of_another_engines_file_is_lost(tmp_path: Path, name: str) -> 
                 without = prune(tmp_path / "f.parquet", col(column) == value, timezone="UTC")
             except (LiteralError, OverflowError, UnicodeDecodeError):
                 continue  # what Python has no value for
-            assert bool(with_index.files) >= bool(without.files), (column, value)
+            assert bool(with_index.kept_files) >= bool(without.kept_files), (column, value)
 
 
 def test_every_supported_type_rules_out(tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_text_with_a_collation_is_not_indexed(tmp_path: Path) -> None:
     path.write_bytes(with_footer(data, encode(metadata)))
     (row,) = index.create(tmp_path, "c").rows
     assert (row.files, row.problems) == (0, ("Spark compares text in this column by a collation (1)",))
-    assert prune(tmp_path, "c = 'aB'").files
+    assert prune(tmp_path, "c = 'aB'").kept_files
 
 
 def test_columns_of_many_types_dispute_nothing_away(tmp_path: Path) -> None:
@@ -299,4 +301,4 @@ def test_columns_of_many_types_dispute_nothing_away(tmp_path: Path) -> None:
     (row,) = index.create(tmp_path, "id").rows
     assert (row.files, row.files_without_filter) == (3, 1)
     assert row.problems == ("column id is BYTE_ARRAY, which the index does not support (1)",)
-    assert len(prune(tmp_path, "id = 10").files) == len(prune(tmp_path, "id = 3").files) == 4
+    assert len(prune(tmp_path, "id = 10").kept_files) == len(prune(tmp_path, "id = 3").kept_files) == 4

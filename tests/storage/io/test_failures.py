@@ -104,7 +104,7 @@ def test_what_does_not_pass_is_given_up_and_the_file_kept(pauses: list[float]) -
     store = flaky(PASSING[0], 99)
     result = prune("/data", "id = 7", filesystem=store, limits=Limits(retries=5, backoff=1))
     assert (kept(result), pauses) == (["bad.parquet"], [1, 2, 4, 8, 16])
-    assert result.files[0].kept_whole == "input/output error"
+    assert result.kept_files[0].not_pruned == "input/output error"
 
 
 @pytest.mark.parametrize("error", LASTING, ids=repr)
@@ -122,8 +122,8 @@ def test_a_store_that_fails_as_a_whole_keeps_every_file(pauses: list[float]) -> 
 
     store.meddle = fail
     result = prune("/data", "id = 7", filesystem=store)
-    assert {file.kept_whole for file in result.files} == {"no route"}
-    assert (len(result.files), len(pauses)) == (2, 3)
+    assert {file.not_pruned for file in result.kept_files} == {"no route"}
+    assert (len(result.kept_files), len(pauses)) == (2, 3)
 
 
 def test_no_limit_is_nothing() -> None:
@@ -186,8 +186,8 @@ def test_strict_raises_instead(what: Callable[[int, SimulatedStore], None]) -> N
 def test_a_local_file_that_vanished_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.parquet").write_bytes(WITHOUT)
     meddled(monkeypatch, lambda: (tmp_path / "a.parquet").unlink(), before_round=1)
-    (file,) = prune(tmp_path, "id = 7").files
-    assert "No such file" in (file.kept_whole or "")
+    (file,) = prune(tmp_path, "id = 7").kept_files
+    assert "No such file" in (file.not_pruned or "")
 
 
 def test_a_store_that_sends_more_than_was_asked_for_is_not_understood() -> None:
@@ -195,8 +195,8 @@ def test_a_store_that_sends_more_than_was_asked_for_is_not_understood() -> None:
         def _read(self, path: str, start: int, end: int) -> bytes | Exception:
             return self.objects[path]
 
-    (file,) = prune("/data", "id = 7", filesystem=Generous.of({"/data/a.parquet": WITHOUT})).files
-    assert "ignores byte ranges" in (file.kept_whole or "")
+    (file,) = prune("/data", "id = 7", filesystem=Generous.of({"/data/a.parquet": WITHOUT})).kept_files
+    assert "ignores byte ranges" in (file.not_pruned or "")
 
 
 # ---- files that are replaced while they are read -----------------------------------------
@@ -233,8 +233,8 @@ def test_a_local_file_that_is_replaced_is_kept_whole(
 
     meddled(monkeypatch, replace, before_round=before_round)
     if verb == "prune":
-        (file,) = prune(path, "id = 7").files
-        reason = file.kept_whole
+        (file,) = prune(path, "id = 7").kept_files
+        reason = file.not_pruned
     else:
         (row,) = lookup(path, "id", [7]).to_arrow().to_pylist()
         assert (row["path"], row["row_group"]) == (str(path), None)
@@ -256,9 +256,9 @@ def replaced_store(before_round: int) -> SimulatedStore:
 
 @pytest.mark.parametrize("before_round", [1, 2])
 def test_an_object_that_is_replaced_is_kept_whole(before_round: int) -> None:
-    (file,) = prune("/data", "id = 7", filesystem=replaced_store(before_round)).files
+    (file,) = prune("/data", "id = 7", filesystem=replaced_store(before_round)).kept_files
     assert file.path == "/data/3.parquet"
-    assert "changed while it was read" in (file.kept_whole or "")
+    assert "changed while it was read" in (file.not_pruned or "")
     probed = probe("/data", "id", 8, filesystem=replaced_store(before_round)).rows
     assert [row.path for row in probed if row.answer == MIGHT_MATCH] == ["/data/3.parquet"]
     rows = lookup("/data", "id", [7, 8], filesystem=replaced_store(before_round)).to_arrow().to_pylist()
@@ -291,8 +291,8 @@ def test_an_object_in_memory_that_is_replaced_is_kept_whole(memory: Any, monkeyp
         return read(fs, *arguments, **options)
 
     monkeypatch.setattr(type(memory), "cat_ranges", cat_ranges)
-    (file,) = prune("memory://failures", "id = 7").files
-    assert "changed while it was read" in (file.kept_whole or "")
+    (file,) = prune("memory://failures", "id = 7").kept_files
+    assert "changed while it was read" in (file.not_pruned or "")
 
 
 def test_a_folder_that_cannot_be_listed_again_keeps_what_it_held() -> None:

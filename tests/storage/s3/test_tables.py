@@ -63,7 +63,7 @@ def test_a_table_says_what_its_local_copy_says(
         pruned = prune(root, f"{column} = {keys[0]!r}", as_of=as_of, cache=Cache(0), **more)
         return (
             {(row["key"], row["path"] and row["path"].removeprefix(f"{root}/"), row["reason"]) for row in found},
-            [(file.path.removeprefix(f"{root}/"), file.is_kept, file.kept_whole) for file in pruned.all_files],
+            [(file.path.removeprefix(f"{root}/"), file.is_kept, file.not_pruned) for file in pruned.all_files],
         )
 
     assert answers(there, None, storage_options=options) == answers(here, None)

@@ -46,7 +46,7 @@ def test_every_verb_by_url(endpoint: str, bucket: str, other: Any, old: bytes) -
     assert {row.verdict for row in verify(url, **options).rows} == {"ok"}
     assert [row.answer for row in probe(url, "id", [3, 4], **options).rows[:2]] == [MIGHT_MATCH, CANNOT_MATCH]
     result = prune(f"s3://{bucket}/d", "id IN (3, 4, 4501)", **options)
-    assert [(group.path, group.row_group) for group in result.row_groups] == [(url, 0)]
+    assert [(group.path, group.row_group) for group in result.kept_row_groups] == [(url, 0)]
     found = lookup(f"s3://{bucket}/d/*.parquet", "id", [3, 4, 4500], **options).to_arrow().to_pylist()
     assert [(row["key"], row["path"], row["row_group"]) for row in found] == [
         (3, url, 0),
@@ -71,7 +71,7 @@ def test_a_multipart_object_is_read_and_rewritten_again(
     (source,) = find(url, filesystem=fs)
     assert source.version.endswith("-2")
     assert statuses(add(url, "id", replace=True, filesystem=fs)) == ["written"]
-    assert not prune(url, "id = 4", filesystem=fs).files
+    assert not prune(url, "id = 4", filesystem=fs).kept_files
     assert {row.verdict for row in verify(url, filesystem=fs).rows} == {"ok"}
 
 
@@ -96,7 +96,7 @@ def test_a_table_is_recognised(fs: Any, bucket: str, other: Any, old: bytes) -> 
 def test_reads_are_bound_to_the_version_that_was_listed(fs: Any, calls: Calls, bucket: str, other: Any) -> None:
     data = laid_out(Filter(MIB - 300_000, 4096), size=MIB)
     etag = other.put_object(Bucket=bucket, Key="d/x.parquet", Body=data)["ETag"]
-    assert not prune(f"{bucket}/d", "id = 7", filesystem=fs, cache=Cache(0)).files
+    assert not prune(f"{bucket}/d", "id = 7", filesystem=fs, cache=Cache(0)).kept_files
     reads = [headers for name, headers in calls.headers if name == "GetObject"]
     assert [(read["Range"], read["If-Match"]) for read in reads] == [
         ("bytes=983040-1048575", etag),
@@ -120,7 +120,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_kept_whole(
         other.put_object(Bucket=bucket, Key="x.parquet", Body=without)
         calls.names.clear()
         result = verb(f"{bucket}/x.parquet", *arguments, filesystem=fs, cache=Cache(0))
-        reason = result.files[0].kept_whole if verb is prune else result.to_arrow()["reason"][0].as_py()
+        reason = result.kept_files[0].not_pruned if verb is prune else result.to_arrow()["reason"][0].as_py()
         assert "changed while it was read" in reason
 
 
@@ -132,8 +132,8 @@ def test_an_object_that_vanished_is_kept(fs: Any, calls: Calls, bucket: str, oth
             other.delete_object(Bucket=bucket, Key="x.parquet")
 
     calls.meddle = meddle
-    (file,) = prune(f"{bucket}/x.parquet", "id = 7", filesystem=fs).files
-    assert file.kept_whole
+    (file,) = prune(f"{bucket}/x.parquet", "id = 7", filesystem=fs).kept_files
+    assert file.not_pruned
     assert calls.names.count("GetObject") == 1
 
 
@@ -144,7 +144,7 @@ def test_what_was_listed_before_is_listed_again(fs: Any, bucket: str, other: Any
         other.put_object(Bucket=bucket, Key="d/x.parquet", Body=laid_out(Filter(1000, 4096, keys=keys), size=MIB))
         for path in (url, f"{bucket}/d", f"{bucket}/d/*.parquet", [url]):
             (file,) = prune(path, "id = 7", filesystem=fs, cache=cache).all_files
-            assert (file.is_kept, file.kept_whole) == (has_key, None)
+            assert (file.is_kept, file.not_pruned) == (has_key, None)
         fs.ls(f"{bucket}/d")  # which s3fs remembers
 
 

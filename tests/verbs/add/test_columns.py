@@ -70,7 +70,7 @@ def test_a_column_without_a_name_is_asked_for_in_backticks(file: Path) -> None:
     assert {f.column for f in row.filters} == {"``", "id"}
     assert verify(file, "``").findings == ()
     assert [row.answer for row in probe(file, "``", [500, 99]).rows] == ["MIGHT_MATCH", *["CANNOT_MATCH"] * 3]
-    assert [group.row_group for group in prune(file, "`` = 555").row_groups] == [1]
+    assert [group.row_group for group in prune(file, "`` = 555").kept_row_groups] == [1]
     assert not prune(file, "`` = 9").might_match
     rows = lookup(file, "``", [555, 9]).to_arrow().to_pylist()
     assert [(row["key"], row["row_group"]) for row in rows] == [(555, 1), (9, None)]

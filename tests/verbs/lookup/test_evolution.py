@@ -67,7 +67,7 @@ def test_a_key_that_meets_a_number_in_the_type_that_the_files_are_read_as(tmp_pa
         (key,) = candidates(paths, keys)
         assert of_duckdb(paths, float(HUGE)) == {paths[0]}
         assert candidates(paths, keys)[key] >= {paths[0]}
-        assert {file.path for file in prune(paths, col("c") == keys[0]).files} >= {paths[0]}
+        assert {file.path for file in prune(paths, col("c") == keys[0]).kept_files} >= {paths[0]}
     assert "files store c with conflicting types" in lookup(paths, "c", [1.0]).to_arrow()["reason"].to_pylist()
 
 
@@ -81,7 +81,7 @@ def test_no_row_that_an_engine_returns_is_lost(tmp_path: Path, data: st.DataObje
     key = data.draw(st.sampled_from([float, int]))(data.draw(NUMBERS))
     held = candidates(paths, [key])[key]
     assert of_duckdb(paths, key) <= held
-    pruned = {file.path for file in prune(paths, col("c") == key, cache=Cache(0)).files}
+    pruned = {file.path for file in prune(paths, col("c") == key, cache=Cache(0)).kept_files}
     assert of_duckdb(paths, key) <= pruned
     if len(set(kinds)) > 1 and held != {None}:
         assert held - {None} >= pruned  # what is not to be excluded is the same in both

@@ -121,7 +121,7 @@ def test_files_that_pyarrow_cannot_read(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", range(5))
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no footer PAR1")
     pruning = prune(tmp_path, "id = 3")
-    assert [file.kept_whole is None for file in pruning.all_files] == [True, False]
+    assert [file.not_pruned is None for file in pruning.all_files] == [True, False]
     with pytest.raises(UnsupportedError, match=r"b\.parquet cannot be part of a dataset"):
         pruning.to_dataset()
 
@@ -138,7 +138,7 @@ def test_a_file_kept_whole_that_pyarrow_reads(tmp_path: Path) -> None:
     """What is not understood here may be read there: a column chunk of another type than the schema's."""
     path = write(tmp_path / "a.parquet", range(20))
     pruning = prune(path, "id = 8")
-    whole = Pruning(pruning.where, (type(pruning.files[0])(str(path), 0, (), "not judged"),), pruning._sources)
+    whole = Pruning(pruning.where, (type(pruning.kept_files[0])(str(path), 0, (), "not judged"),), pruning._sources)
     assert whole.to_dataset().to_table()["id"].to_pylist() == list(range(20))
 
 

@@ -31,7 +31,7 @@ def lake(folder: Path, *arrays: pa.Array | None) -> list[Path]:
 
 
 def kept(paths: list[Path], where: Any, **options: Any) -> list[str]:
-    return [Path(file.path).stem for file in prune(paths, where, **options).files]
+    return [Path(file.path).stem for file in prune(paths, where, **options).kept_files]
 
 
 def test_a_file_that_lacks_the_column_is_kept(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_explain(lake: Path) -> None:
         "./empty.parquet: skip",
         "  row group 0: skip, by statistics: it holds no rows",
         "./none.parquet: keep",
-        "  kept whole: the file does not end in PAR1 (at byte 13)",
+        "  not pruned: the file does not end in PAR1 (at byte 13)",
         "./day=1/f.parquet: skip",
         "  row group 0: skip, by statistics: the maximum of id is too low",
         "  row group 1: skip, by statistics: the value is outside the min-max range of name",
@@ -67,7 +67,7 @@ def test_every_kind_of_proof(lake: Path) -> None:
 def test_totals_add_up(lake: Path) -> None:
     pruning = prune(lake, "name = 'aa' OR id = 26")
     totals = pruning.totals
-    assert (totals.files, totals.files_kept, totals.files_kept_whole) == (4, 2, 1)
+    assert (totals.files, totals.files_kept, totals.files_not_pruned) == (4, 2, 1)
     assert (totals.row_groups, totals.row_groups_kept) == (5, 1)
     assert (totals.row_groups_by_statistics, totals.row_groups_by_filters) == (2, 2)
     assert totals.row_groups == totals.row_groups_kept + totals.row_groups_by_statistics + totals.row_groups_by_filters
@@ -83,8 +83,8 @@ def test_totals_add_up(lake: Path) -> None:
         assert group.start == min(c.dictionary_page_offset or c.data_page_offset for c in chunks)
         assert group.stop - group.start == sum(c.total_compressed_size for c in chunks)
         assert group.num_rows == metadata.num_rows
-    assert [file.path for file in pruning.files] == ["./none.parquet", "./day=2/f.parquet"]
-    assert [(g.path, g.row_group) for g in pruning.row_groups] == [("./day=2/f.parquet", 1)]
+    assert [file.path for file in pruning.kept_files] == ["./none.parquet", "./day=2/f.parquet"]
+    assert [(g.path, g.row_group) for g in pruning.kept_row_groups] == [("./day=2/f.parquet", 1)]
 
 
 def test_as_plain_data(lake: Path) -> None:

@@ -160,19 +160,19 @@ def test_no_row_is_lost(tmp_path: Path, writer: str, seed: int) -> None:
     at = rows.schema.get_field_index("t")  # without its zone, which is that of the condition
     con.register("rows", rows.set_column(at, "t", rows["t"].cast(pa.timestamp("us"))))
     con.execute("CREATE TABLE held AS SELECT * FROM rows")
-    paths = {file.path for file in prune(root, "part >= 0").files}
+    paths = {file.path for file in prune(root, "part >= 0").kept_files}
     part_in = {path: pq.read_table(path).column(rows.num_columns - 1)[0].as_py() for path in paths}
     assert sorted(part_in.values()) == list(range(PARTS))
-    left_out: Counter[str] = Counter()
+    excluded: Counter[str] = Counter()
     for _ in range(150):
         where, names = condition(chance, asked)
         found = prune(root, where, timezone="UTC")
-        kept = {part_in[file.path] for file in found.files}
+        kept = {part_in[file.path] for file in found.kept_files}
         wanted = {row[0] for row in con.execute(f"SELECT DISTINCT part FROM held WHERE {where}").fetchall()}
         assert wanted <= kept, where
         if len(names) == 1:
-            left_out[names[0]] += found.totals.files_left_out
-    assert {name for name in left_out if left_out[name]} >= set(asked) - {"y", "t", "n", "g", "s", "w"}
+            excluded[names[0]] += found.totals.files_excluded
+    assert {name for name in excluded if excluded[name]} >= set(asked) - {"y", "t", "n", "g", "s", "w"}
     for name in ("i", "l", "s", "d"):
         keys = [value for value in COLUMNS[name][1] if value is not None]
         candidates = lookup(root, name, pa.array(keys, COLUMNS[name][0])).to_arrow().to_pylist()
@@ -213,7 +213,7 @@ def test_nothing_is_asked_of_what_is_ruled_out(tmp_path: Path, kind: str) -> Non
     assert looked_up(root, "id", [-1]) == (0, 0)
     (file, *_) = prune(root, "id = -1").all_files
     where = "manifests" if kind == "iceberg" else "log"
-    assert (file.by, file.left_out) == (
+    assert (file.by, file.excluded) == (
         "statistics",
         f"the value is outside the min-max range of id (in the table's {where})",
     )
@@ -277,7 +277,7 @@ def of(low: Any, high: Any, **more: Any) -> dict[str, Any]:
 )
 def test_what_other_writers_leave_in_the_log(tmp_path: Path, statistics: Any, is_left_out: bool) -> None:
     with_statistics(tmp_path, pa.table({"c": pa.array([1, 2], pa.int64())}), statistics)
-    assert prune(tmp_path, "c = 70").totals.files_left_out == is_left_out
+    assert prune(tmp_path, "c = 70").totals.files_excluded == is_left_out
     assert prune(tmp_path, "c = 1 OR c IS NULL").totals.files_kept in (1, 1 - is_left_out)
 
 
@@ -316,7 +316,7 @@ def test_bounds_of_texts_leave_out_row_groups(tmp_path: Path, catalog: Any, make
     root = make(tmp_path, catalog)
     for where in ("s > 'm'", f"s = '{'x' * 5000}'", "s IS NULL", "s = 'a'"):
         assert prune(root, where).might_match
-    assert prune(root, "id = 70").totals.files_left_out == 1
+    assert prune(root, "id = 70").totals.files_excluded == 1
 
 
 def test_times_are_cut_to_milliseconds(tmp_path: Path) -> None:
@@ -328,8 +328,8 @@ def test_times_are_cut_to_milliseconds(tmp_path: Path) -> None:
     for moment in moments:
         assert prune(tmp_path, col("c") == moment).might_match
     late = dt.datetime(2024, 1, 1, 0, 0, 0, 124_001, dt.UTC)
-    assert prune(tmp_path, col("c") >= late).totals.files_left_out == 1
-    assert prune(tmp_path, col("c") < dt.datetime(1969, 12, 31, tzinfo=dt.UTC)).totals.files_left_out == 1
+    assert prune(tmp_path, col("c") >= late).totals.files_excluded == 1
+    assert prune(tmp_path, col("c") < dt.datetime(1969, 12, 31, tzinfo=dt.UTC)).totals.files_excluded == 1
 
 
 def test_a_name_that_two_columns_share_in_a_log(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_a_name_that_two_columns_share_in_a_log(tmp_path: Path) -> None:
             statistics = {"numRecords": 2, "minValues": {"a": 1, physical: 1}, "maxValues": {"a": 2, physical: 2}}
             action["add"]["stats"] = json.dumps(statistics)
     lakes.log(tmp_path, 0, *actions)
-    assert prune(tmp_path, "a = 70").totals.files_left_out == 1
+    assert prune(tmp_path, "a = 70").totals.files_excluded == 1
     assert prune(tmp_path, "b = 70").totals.files_kept == 1
 
 
@@ -371,7 +371,7 @@ def test_files_from_before_a_column_had_its_type(tmp_path: Path, before: Any, af
     write_deltalake(root, pa.table({"k": ["a"] * len(before), "c": before}), partition_by=["k"])
     options = {"mode": "overwrite", "predicate": "k = 'b'", "schema_mode": "overwrite"}
     write_deltalake(root, pa.table({"k": ["b"], "c": after}), **options)  # type: ignore[arg-type]
-    kept = {file.path.rpartition("/")[0][-3:] for file in prune(root, f"c = {literal}", timezone="UTC").files}
+    kept = {file.path.rpartition("/")[0][-3:] for file in prune(root, f"c = {literal}", timezone="UTC").kept_files}
     assert "k=a" in kept
 
 
@@ -389,7 +389,7 @@ def test_statistics_in_a_checkpoint(tmp_path: Path, is_whole: bool) -> None:
         values = [each and {**each, "stats": None} for each in rows["add"].to_pylist()]
         rows = rows.set_column(rows.column_names.index("add"), "add", pa.array(values, add))
         pq.write_table(rows, checkpoint)
-    assert prune(tmp_path, "id = 45").totals.files_left_out == (3 if is_whole else 1)
+    assert prune(tmp_path, "id = 45").totals.files_excluded == (3 if is_whole else 1)
 
 
 # ---- Iceberg -----------------------------------------------------------------------------
@@ -443,7 +443,7 @@ def test_a_partition_of_an_earlier_snapshot_has_its_name_of_then(catalog: Any) -
     table.append(pa.table({"p": ["z"], "q": ["z"]}))
     for as_of, name, first in ((then, "p", "p"), (then, "q", "q"), (None, "q", "p"), (None, "p", "q")):
         found = prune(table, f"{name} = 'x'", as_of=as_of)
-        (kept,) = [pq.ParquetFile(file.path).read() for file in found.files]
+        (kept,) = [pq.ParquetFile(file.path).read() for file in found.kept_files]
         assert kept[first].to_pylist() == ["x"]
 
 

@@ -53,7 +53,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def kept(root: Path, where: str) -> list[str]:
-    return [Path(file.path).parent.name for file in prune(root, where).files]
+    return [Path(file.path).parent.name for file in prune(root, where).kept_files]
 
 
 def test_the_documented_examples_run(lake: Path) -> None:
