@@ -388,7 +388,7 @@ def test_arrays_of_other_types_are_refused(kind: str, arrow: pa.DataType) -> Non
 
 def test_sizes_that_paimon_cannot_use_are_refused() -> None:
     for items, fpp in ((0, 0.1), (-1, 0.1), (1, 0.0), (1, 1.5), (1, math.nan), (2**31 - 1, 0.1)):
-        with pytest.raises(ValueError, match="at least one item|an fpp of|with an fpp"):
+        with pytest.raises(ValueError, match=r"at least one item|an fpp of|with an fpp"):
             size_for(items, fpp)
 
 
