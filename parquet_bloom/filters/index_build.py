@@ -31,7 +31,7 @@ from parquet_bloom.filters.index import (
     schema_json,
     state_of,
 )
-from parquet_bloom.filters.parquet import read_filters, usable
+from parquet_bloom.filters.parquet import read_filters, why_unusable
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
@@ -40,13 +40,13 @@ from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.tables import Snapshot
-from parquet_bloom.values.encoding import most_hashes, unbuildable
+from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 """Bitsets that are held before they are written as a segment; a key takes a read of each segment."""
 
 
-def unsupported(leaf: LeafColumn) -> str | None:
+def why_unsupported(leaf: LeafColumn) -> str | None:
     """Return why a column's type cannot be indexed, or None."""
     logical = leaf.logical_type.name if leaf.logical_type else None
     by_type = {
@@ -59,7 +59,7 @@ def unsupported(leaf: LeafColumn) -> str | None:
     }
     if logical not in by_type.get(leaf.physical_type, ()) or leaf.is_repeated:
         return f"column {leaf.name} is {leaf.type_name}, which the index does not support"
-    return unbuildable(leaf)
+    return why_unbuildable(leaf)
 
 
 # ---- building ----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot
         named = parse_path(column.column)
         path = named if snapshot is None else snapshot.locate(footer, named)
         leaf = leaves[column.column] = next((leaf for leaf in footer.leaves if leaf.path == path), None)
-        if leaf is not None and usable(footer, leaf) is None:
+        if leaf is not None and why_unusable(footer, leaf) is None:
             filters = yield from read_filters(footer, (leaf,))
             blooms = {f.row_group: f.bloom for f in filters if f.problem is None and f.bloom is not None}
             needed = [n for n, group in enumerate(footer.metadata.row_groups) if group.num_rows]
@@ -149,7 +149,7 @@ def _blooms(
     stored: list[SplitBlockBloomFilter] | None,
     stop: threading.Event,
 ) -> list[SplitBlockBloomFilter]:
-    if problem := usable(footer, leaf) or unsupported(leaf):
+    if problem := why_unusable(footer, leaf) or why_unsupported(leaf):
         raise UnsupportedError(problem)
     taken = _taken_over(stored, column) if stored is not None else None
     if taken is not None:

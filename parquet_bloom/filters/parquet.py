@@ -15,7 +15,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
-from parquet_bloom.values.encoding import uncountable, untrusted
+from parquet_bloom.values.encoding import why_uncountable, why_untrusted
 
 _Item = TypeVar("_Item")
 
@@ -25,9 +25,9 @@ FILTERS_AT_ONCE = 64
 """Filters of one file that are loaded together: more would be memory, fewer would be requests."""
 
 
-def distrust(footer: Footer, row_group: int, leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> str | None:
+def why_distrusted(footer: Footer, row_group: int, leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> str | None:
     """Return why a filter that was read whole must not prune all the same, or None."""
-    if reason := untrusted(leaf):
+    if reason := why_untrusted(leaf):
         return reason
     chunk = footer.chunk(row_group, leaf)
     nulls = chunk.statistics.null_count if chunk.statistics else None
@@ -37,9 +37,9 @@ def distrust(footer: Footer, row_group: int, leaf: LeafColumn, bloom: SplitBlock
     return None
 
 
-def usable(footer: Footer, leaf: LeafColumn) -> str | None:
+def why_unusable(footer: Footer, leaf: LeafColumn) -> str | None:
     """Return why no filter of this leaf may prune in this file, or None."""
-    if reason := untrusted(leaf) or uncountable(leaf):
+    if reason := why_untrusted(leaf) or why_uncountable(leaf):
         return reason
     if leaf.physical_type is PhysicalType.INT96 and not _writes_microseconds(footer):
         return "INT96 values have several forms, and this writer may use more than one"
@@ -76,7 +76,7 @@ def stored_filter(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[Stor
         bloom, length = yield from read_filter(location, end=footer.start)
     except (CorruptFileError, UnsupportedError) as error:
         return StoredFilter(row_group, leaf, location, None, 0, describe_error(error))
-    return StoredFilter(row_group, leaf, location, bloom, length, distrust(footer, row_group, leaf, bloom))
+    return StoredFilter(row_group, leaf, location, bloom, length, why_distrusted(footer, row_group, leaf, bloom))
 
 
 def read_filters(footer: Footer, leaves: Iterable[LeafColumn]) -> Plan[list[StoredFilter]]:

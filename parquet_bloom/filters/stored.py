@@ -29,7 +29,7 @@ _MARK = b".bloomfilter"  # what the names of Hudi's entries end in, of every rel
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class OtherFilter:
     """A filter of another format, as far as it describes itself; `problem` is why it cannot be used."""
 
     format: str
@@ -39,7 +39,7 @@ class Beside:
     problem: str | None = None
 
 
-class OfTable(NamedTuple):
+class TableFilters(NamedTuple):
     """What a table keeps for a file: filters, and why those that it keeps cannot be used, if so."""
 
     filters: Sequence[FileFilter] = ()
@@ -50,27 +50,27 @@ class OfTable(NamedTuple):
         return reason if self.problem is None else f"{reason}; {self.problem}"
 
 
-NOTHING = OfTable()
+NO_FILTERS = TableFilters()
 
 
-def described(found: FileFilter) -> Beside:
+def description_of(found: FileFilter) -> OtherFilter:
     """Return what a filter says about itself."""
-    return Beside(found.format, format_path(found.column), found.describe())
+    return OtherFilter(found.format, format_path(found.column), found.describe())
 
 
-def in_footer(footer: Footer) -> Sequence[FileFilter]:
-    """Return the filters in a file's footer that can be used; `unusable` tells of the others."""
+def filters_in_footer(footer: Footer) -> Sequence[FileFilter]:
+    """Return the filters in a file's footer that can be used; `unusable_filters` tells of the others."""
     found = _of_hudi(footer)
-    return () if found is None or isinstance(found, Beside) else (found,)
+    return () if found is None or isinstance(found, OtherFilter) else (found,)
 
 
-def unusable(footer: Footer) -> Sequence[Beside]:
+def unusable_filters(footer: Footer) -> Sequence[OtherFilter]:
     """Return the filters in a file's footer that cannot be used."""
     found = _of_hudi(footer)
-    return (found,) if isinstance(found, Beside) else ()
+    return (found,) if isinstance(found, OtherFilter) else ()
 
 
-def _of_hudi(footer: Footer) -> hudi.HudiFilter | Beside | None:
+def _of_hudi(footer: Footer) -> hudi.HudiFilter | OtherFilter | None:
     """Return the filter in a footer, or why it cannot be used; read once for a footer that is in memory."""
     if _MARK not in footer.raw:
         return None
@@ -79,11 +79,11 @@ def _of_hudi(footer: Footer) -> hudi.HudiFilter | Beside | None:
             stored = hudi.filter_of(footer)
             footer.derived.hudi_filters = () if stored is None else (stored,)
         except (CorruptFileError, UnsupportedError) as error:
-            footer.derived.hudi_filters = (Beside("Hudi", hudi.RECORD_KEY, problem=str(error)),)
+            footer.derived.hudi_filters = (OtherFilter("Hudi", hudi.RECORD_KEY, problem=str(error)),)
     return next(iter(footer.derived.hudi_filters), None)
 
 
-def of_table(
+def with_table_filters(
     sources: Iterable[Source],
     live: Mapping[Source, LiveFile],
     columns: Collection[str] | None,
@@ -91,7 +91,7 @@ def of_table(
     storage_options: StorageOptions = None,
     limits: Limits = DEFAULT_LIMITS,
     log: RequestLog | None = None,
-) -> Iterator[tuple[Source, OfTable]]:
+) -> Iterator[tuple[Source, TableFilters]]:
     """Yield each file with the filters that its table keeps for it, of these columns or of all.
 
     They are read a few files ahead; a file has none if they cannot be read, and a problem instead.
@@ -101,22 +101,22 @@ def of_table(
         files = {source: live[source] for source in some if source in live}
         at = _found([f.file_index.path for f in files.values() if f.file_index and f.file_index.path], storage_options)
         jobs = []
-        found: dict[Source, OfTable] = {}
+        found: dict[Source, TableFilters] = {}
         for source, file in files.items():
             if (index := file.file_index) is None:
                 continue
             if index.path and index.path not in at:
-                found[source] = OfTable(problem=f"{_UNUSABLE}: {index.path} is gone")
+                found[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path} is gone")
             else:
                 where = at[index.path] if index.path else source
                 jobs.append((source, where, paimon.filters_of_table(file, where.size, columns=columns)))
         outcomes = drive(((where, plan) for _, where, plan in jobs), limits=limits, log=log)
         for (source, where, _), (_, outcome) in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                found[source] = OfTable(problem=f"{_UNUSABLE}: {_told(outcome, where, source)}")
+                found[source] = TableFilters(problem=f"{_UNUSABLE}: {_told(outcome, where, source)}")
             else:
-                found[source] = OfTable(outcome)
-        yield from ((source, found.get(source, NOTHING)) for source in some)
+                found[source] = TableFilters(outcome)
+        yield from ((source, found.get(source, NO_FILTERS)) for source in some)
 
 
 _UNUSABLE = "Paimon's index of the file cannot be used"
@@ -127,12 +127,12 @@ def _told(error: Exception, where: Source, source: Source) -> str:
     return f"{place}: {error}"
 
 
-def of_tables(
+def with_filters_of_their_tables(
     sources: Sequence[Source], columns: Collection[str] | None = None, *, storage_options: StorageOptions = None
-) -> Iterator[tuple[Source, OfTable]]:
+) -> Iterator[tuple[Source, TableFilters]]:
     """Yield each file with the filters that the Paimon table which it was found in keeps for it now, of some columns.
 
-    They are read as those of `of_table`.
+    They are read as those of `with_table_filters`.
     """
     tables: dict[tuple[int, str], dict[str, LiveFile]] = {}
     live: dict[Source, LiveFile] = {}
@@ -143,12 +143,12 @@ def of_tables(
             tables[key] = _live_files(source, root, storage_options)
         if (file := tables[key].get(source.path)) is not None:
             live[source] = file
-    return of_table(sources, live, columns, storage_options=storage_options)
+    return with_table_filters(sources, live, columns, storage_options=storage_options)
 
 
-def of_indexes(sources: Sequence[Source]) -> dict[Source, list[Beside]]:
+def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
     """Return the entries that the indexes above files have for them, up to where they were found."""
-    found: dict[Source, list[Beside]] = {}
+    found: dict[Source, list[OtherFilter]] = {}
     indexes: dict[tuple[int, str], BloomIndex | None] = {}
     for source, root, holds in _above(sources):
         if FOLDER not in holds:
@@ -224,13 +224,13 @@ def _live_files(source: Source, root: str, storage_options: StorageOptions) -> d
     return {source.fs._strip_protocol(file.path): file for file in snapshot.files} if snapshot else {}
 
 
-def _in_index(index: BloomIndex, source: Source) -> Iterator[Beside]:
+def _in_index(index: BloomIndex, source: Source) -> Iterator[OtherFilter]:
     if (file := index.find(source)) is None:
         return
     for leaf, places in file.filters.items():
         num_bytes = sum(index.num_bytes_of(place) for place in places)
-        yield Beside("index", file.schema.leaves[leaf].name, num_bytes=num_bytes)
-    yield from (Beside("index", column, problem=problem) for column, problem in file.problems.items())
+        yield OtherFilter("index", file.schema.leaves[leaf].name, num_bytes=num_bytes)
+    yield from (OtherFilter("index", column, problem=problem) for column, problem in file.problems.items())
 
 
 def _found(paths: list[str], storage_options: StorageOptions) -> dict[str, Source]:

@@ -19,7 +19,7 @@ from parquet_bloom.predicates.evaluation import (
     MIGHT,
     PARTITION,
     TYPE,
-    Bound,
+    BoundPredicate,
     ColumnTest,
     Combined,
     Fixed,
@@ -39,7 +39,7 @@ from parquet_bloom.predicates.tree import (
     Or,
     Predicate,
     Text,
-    together,
+    listed_together,
 )
 from parquet_bloom.predicates.typing import readings
 from parquet_bloom.storage.listing import Source
@@ -47,7 +47,7 @@ from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns, Unproved
 from parquet_bloom.values.encoding import encode_literal
 from parquet_bloom.values.ordering import literal_interval
-from parquet_bloom.values.statistics import BoundsReader
+from parquet_bloom.values.statistics import StatisticsReader
 
 _Result = TypeVar("_Result")
 
@@ -152,10 +152,12 @@ class Binder:
         self._conflicting, self._view = conflicting, view
         self.findings = Findings()
         self._unproved: dict[str, str] = {}
-        self._of_file: dict[Any, tuple[Any, Bound]] = {}
-        self._of_leaf: dict[tuple[int, LeafColumn], Bound] = {}
+        self._of_file: dict[Any, tuple[Any, BoundPredicate]] = {}
+        self._of_leaf: dict[tuple[int, LeafColumn], BoundPredicate] = {}
 
-    def bind(self, leaves: tuple[LeafColumn, ...], partitions: Partitions, unproved: Unproved = frozenset()) -> Bound:
+    def bind(
+        self, leaves: tuple[LeafColumn, ...], partitions: Partitions, unproved: Unproved = frozenset()
+    ) -> BoundPredicate:
         """Return the condition with a file's columns; see `tables.Snapshot.unproved`."""
         key = id(leaves), partitions, unproved  # the same schema has the same leaves, see `parse_footer`
         if key not in self._of_file:
@@ -169,7 +171,7 @@ class Binder:
 
     def _bind(
         self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions, numbers: Iterator[int]
-    ) -> Bound:
+    ) -> BoundPredicate:
         match node:
             case And(parts):
                 return Combined(tuple(self._bind(part, columns, partitions, numbers) for part in parts), min)
@@ -186,7 +188,9 @@ class Binder:
     def _cased(self, name: str) -> str:
         return name if self._case_sensitive else name.casefold()
 
-    def _bind_test(self, number: int, node: _Test, columns: tuple[LeafColumn, ...], partitions: Partitions) -> Bound:
+    def _bind_test(
+        self, number: int, node: _Test, columns: tuple[LeafColumn, ...], partitions: Partitions
+    ) -> BoundPredicate:
         found = [leaf for leaf in columns if self._is_same(leaf.path, node.column)]
         if reason := self._unproved.get(self._cased(node.column[0])):
             self.findings.bound.add(number)
@@ -210,20 +214,20 @@ class Binder:
             return Fixed(Verdict(MIGHT, reason))
         of_leaf = self._bind_leaf(number, node, found[0])
         # An engine that takes the folders for partitions does not look at the file's own column.
-        return Combined((of_leaf, Fixed(_judge_partition(node, constants))), max) if constants else of_leaf
+        return Combined((of_leaf, Fixed(_evaluate_partition(node, constants))), max) if constants else of_leaf
 
-    def _bind_partition(self, number: int, node: _Test, constants: Sequence[str], *, is_sure: bool) -> Bound:
+    def _bind_partition(self, number: int, node: _Test, constants: Sequence[str], *, is_sure: bool) -> BoundPredicate:
         self._accept(number, node, "partition")
         if number in self._conflicting:
             return self._of_different_types(node)
         if not is_sure and might_hold_null(node):
             return Fixed(Verdict(MIGHT, f"some engines read partition {format_path(node.column)} as NULL"))
-        return Fixed(_judge_partition(node, constants))
+        return Fixed(_evaluate_partition(node, constants))
 
-    def _of_different_types(self, node: _Test) -> Bound:
+    def _of_different_types(self, node: _Test) -> BoundPredicate:
         return Fixed(Verdict(MIGHT, why_conflicting(format_path(node.column))))
 
-    def _bind_leaf(self, number: int, node: _Test, leaf: LeafColumn) -> Bound:
+    def _bind_leaf(self, number: int, node: _Test, leaf: LeafColumn) -> BoundPredicate:
         if (number, leaf) not in self._of_leaf:
             try:
                 self._of_leaf[number, leaf] = self._column_test(number, leaf, node)
@@ -266,8 +270,8 @@ class Binder:
         self.findings.errors.setdefault(number, ColumnNotFoundError(name, names, advice=advice))
         return Verdict(MIGHT, f"the file has no column {name}")
 
-    def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> Bound:
-        reader = BoundsReader(leaf)
+    def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> BoundPredicate:
+        reader = StatisticsReader(leaf)
         match node:
             case IsNull(_, is_negated) | Comparison("<=>", _, None, is_negated):
                 return NullTest(leaf, is_negated, reader)
@@ -289,7 +293,7 @@ class Binder:
             return Fixed(
                 Verdict(MIGHT, "NOT IN with an empty list is true for every value") if is_negated else _NONE_LISTED
             )
-        literals = Literals([self._readings(leaf, value) for value in together(values)])
+        literals = Literals([self._readings(leaf, value) for value in listed_together(values)])
         return ColumnTest(
             number=number,
             leaf=leaf,
@@ -345,7 +349,7 @@ def _kind(leaf: LeafColumn) -> str:
 _WHOLE_BITS = 32
 
 
-def _judge_partition(node: _Test, constants: Sequence[str]) -> Verdict:
+def _evaluate_partition(node: _Test, constants: Sequence[str]) -> Verdict:
     name = format_path(node.column)
     if any(might_hold(node, constant) for constant in constants):
         return Verdict(MIGHT, f"partition {name} may match")

@@ -24,7 +24,7 @@ from parquet_bloom.errors import (
     describe_error,
 )
 from parquet_bloom.filters.index import IndexedSchema
-from parquet_bloom.filters.parquet import NO_FILTER, usable
+from parquet_bloom.filters.parquet import NO_FILTER, why_unusable
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.format.footer import FilterLocation, Footer
 from parquet_bloom.format.probing import Answer, Question
@@ -39,7 +39,7 @@ from parquet_bloom.predicates.tree import (
 )
 from parquet_bloom.predicates.typing import is_float
 from parquet_bloom.values.ordering import Interval
-from parquet_bloom.values.statistics import Bounds, BoundsReader
+from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 
 
 class Rank(enum.IntEnum):
@@ -79,11 +79,11 @@ class KnownFile(Protocol):
     def absent(self) -> Mapping[int, Verdict]:
         """The verdicts on tests, by number."""
 
-    def facts(self, reader: BoundsReader) -> Sequence[Facts]:
+    def facts(self, reader: StatisticsReader) -> Sequence[Facts]:
         """Return what is known of a leaf's column chunks, by row group."""
 
 
-class JudgedFile:
+class FileWithFooter:
     """A file whose footer was read; see `KnownFile`."""
 
     __slots__ = ("absent", "answers", "footer", "open")
@@ -94,61 +94,61 @@ class JudgedFile:
         self.answers: dict[tuple[int, int], Answer] = {}
         self.absent: dict[int, Verdict] = {}
 
-    def facts(self, reader: BoundsReader) -> Sequence[Facts]:
+    def facts(self, reader: StatisticsReader) -> Sequence[Facts]:
         """Return what is known of a leaf's column chunks, by row group."""
         facts: list[Facts] | None = self.footer.derived.facts.get(reader.index)
         return facts if facts is not None else _facts(self.footer, reader)
 
 
-class Bound:
+class BoundPredicate:
     """A condition whose columns and literals have become those of one file."""
 
-    def judge(self, file: KnownFile, row_group: int) -> Verdict:
+    def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on a row group, as far as it is known."""
         raise AssertionError
 
-    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
+    def evaluate_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on all row groups of a file."""
-        return [self.judge(file, row_group) for row_group in range(count)]
+        return [self.evaluate(file, row_group) for row_group in range(count)]
 
-    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide, of row groups on which the verdict is ASK."""
         yield from ()
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed(Bound):
+class Fixed(BoundPredicate):
     """A verdict that holds for the whole file."""
 
     verdict: Verdict
 
-    def judge(self, file: KnownFile, row_group: int) -> Verdict:
+    def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         return self.verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Combined(Bound):
+class Combined(BoundPredicate):
     """AND takes its least part, OR its greatest."""
 
-    parts: tuple[Bound, ...]
+    parts: tuple[BoundPredicate, ...]
     choose: Callable[..., Verdict]
 
-    def judge(self, file: KnownFile, row_group: int) -> Verdict:
+    def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
-        return self.choose((part.judge(file, row_group) for part in self.parts), key=_BY_RANK)
+        return self.choose((part.evaluate(file, row_group) for part in self.parts), key=_BY_RANK)
 
-    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
+    def evaluate_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on the first `count` row groups."""
-        of_parts = zip(*(part.judge_all(file, count) for part in self.parts), strict=True)
+        of_parts = zip(*(part.evaluate_all(file, count) for part in self.parts), strict=True)
         return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
 
-    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide."""
         for row_group in row_groups:
             for part in self.parts:
-                if part.judge(file, row_group).rank is ASK:
-                    yield from part.asking(file, (row_group,))
+                if part.evaluate(file, row_group).rank is ASK:
+                    yield from part.undecided(file, (row_group,))
 
 
 _BY_RANK = attrgetter("rank")
@@ -176,7 +176,7 @@ class Literals:
     """The literals of a test, sorted, so that of very many those within a row group's bounds are found at once."""
 
     def __init__(self, values: Sequence[Sequence[Reading]]) -> None:
-        self.hulls = tuple(_hull([reading.interval for reading in readings]) for readings in values)
+        self.intervals = tuple(_smallest_interval([reading.interval for reading in readings]) for readings in values)
         self.readings = [reading.literal for reading in chain.from_iterable(values)]
         points = []
         self._spans = []
@@ -188,10 +188,10 @@ class Literals:
         points.sort(key=itemgetter(0))
         self._points, self._hashes = [point for point, _ in points], [hash_ for _, hash_ in points]
         self.may_equal = bool(points) or any(span.hashes or span.reason for span in self._spans)
-        is_needle = bool(points) and not self._spans and points[0][0] == points[-1][0]
-        self.needle = (points[0][0], self._hashes) if is_needle else None  # one value, and its hashes
+        is_single = bool(points) and not self._spans and points[0][0] == points[-1][0]
+        self.single_value = (points[0][0], self._hashes) if is_single else None  # one value, and its hashes
 
-    def within(self, known: Bounds) -> list[int] | str:
+    def within(self, known: ColumnStatistics) -> list[int] | str:
         """Return the hashes of the literals that the bounds leave open, or why nothing follows from a filter."""
         start, stop = 0, len(self._points)
         if known.low is not None and known.high is not None:
@@ -206,14 +206,14 @@ class Literals:
 
 
 @dataclass(frozen=True, slots=True)
-class NullTest(Bound):
+class NullTest(BoundPredicate):
     """`column IS NULL`, or IS NOT NULL."""
 
     leaf: LeafColumn
     is_negated: bool
-    reader: BoundsReader
+    reader: StatisticsReader
 
-    def judge(self, file: KnownFile, row_group: int) -> Verdict:
+    def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         leaf, name = self.leaf, self.leaf.name
         facts = file.facts(self.reader)[row_group]
@@ -234,7 +234,7 @@ class NullTest(Bound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnTest(Bound):
+class ColumnTest(BoundPredicate):
     """`column op literals`, none of them NULL. `number` tells the tests of a condition apart."""
 
     number: int
@@ -243,18 +243,18 @@ class ColumnTest(Bound):
     is_negated: bool
     keeps_nulls: bool  # NOT (column <=> literal) holds for NULL
     literals: Literals
-    reader: BoundsReader
+    reader: StatisticsReader
     if_found: Verdict  # by the filter
     if_absent: Verdict
 
-    def asking(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
+    def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters would decide."""
         return ((self, row_group) for row_group in row_groups)
 
-    def judge(self, file: KnownFile, row_group: int) -> Verdict:
+    def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
         """Return the verdict on one row group."""
         if answer := file.answers.get((self.number, row_group)):
-            return self._judge_answer(answer)
+            return self._evaluate_answer(answer)
         if self.number in file.absent:
             return file.absent[self.number]
         leaf, facts = self.leaf, file.facts(self.reader)[row_group]
@@ -266,29 +266,29 @@ class ColumnTest(Bound):
         if known.is_all_null and not self.keeps_nulls:
             return Verdict(CANNOT, f"{leaf.name} contains only nulls", STATISTICS)
         if self.op == "=":
-            return self._judge_equality(facts, file, row_group)
+            return self._evaluate_equality(facts, file, row_group)
         if is_float(leaf) and (self.is_negated or self.op not in ("<", "<=")):
             return Verdict(MIGHT, f"{leaf.name} may contain NaN, which engines sort differently")
-        return self._judge_inequality(known) if self.op == "<>" else self._judge_range(known)
+        return self._evaluate_inequality(known) if self.op == "<>" else self._evaluate_range(known)
 
-    def judge_all(self, file: KnownFile, count: int) -> list[Verdict]:
+    def evaluate_all(self, file: KnownFile, count: int) -> list[Verdict]:
         """Return the verdicts on the first `count` row groups."""
-        needle = self.literals.needle if self.op == "=" and not file.answers else None
-        if needle is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
-            return super(ColumnTest, self).judge_all(file, count)
-        key, hashes = needle
+        single_value = self.literals.single_value if self.op == "=" and not file.answers else None
+        if single_value is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
+            return super(ColumnTest, self).evaluate_all(file, count)
+        key, hashes = single_value
         verdicts = []
         for row_group, facts in enumerate(file.facts(self.reader)):
             _, known, location, _, is_usual = facts
             if is_usual and known.low <= key <= known.high:  # type: ignore[operator]
                 assert location is not None
-                file.open[self.number, row_group] = location, hashes  # as `judge` would, for the usual case
+                file.open[self.number, row_group] = location, hashes  # as `evaluate` would, for the usual case
                 verdicts.append(_ASK)
             else:
-                verdicts.append(self.judge(file, row_group))
+                verdicts.append(self.evaluate(file, row_group))
         return verdicts
 
-    def _judge_equality(self, facts: Facts, file: KnownFile, row_group: int) -> Verdict:
+    def _evaluate_equality(self, facts: Facts, file: KnownFile, row_group: int) -> Verdict:
         if not self.literals.may_equal:
             return Verdict(CANNOT, f"no {self.leaf.type_name} value equals the literal", TYPE)
         hashes = self.literals.within(facts.known)
@@ -301,23 +301,23 @@ class ColumnTest(Bound):
         file.open[self.number, row_group] = facts.location, hashes
         return _ASK
 
-    def _judge_answer(self, answer: Answer) -> Verdict:
+    def _evaluate_answer(self, answer: Answer) -> Verdict:
         if answer.problem is not None:
             return Verdict(MIGHT, answer.problem)
         return self.if_found if True in answer.found else self.if_absent
 
-    def _judge_inequality(self, known: Bounds) -> Verdict:
+    def _evaluate_inequality(self, known: ColumnStatistics) -> Verdict:
         is_constant = known.is_exact and known.low == known.high and (known.null_count == 0 or not self.keeps_nulls)
-        if is_constant and (known.low, known.high) in self.literals.hulls:
+        if is_constant and (known.low, known.high) in self.literals.intervals:
             return Verdict(CANNOT, f"{self.leaf.name} contains no other value", STATISTICS)
         return Verdict(MIGHT, f"{self.leaf.name} may contain other values")
 
-    def _judge_range(self, known: Bounds) -> Verdict:
-        (interval,) = self.literals.hulls
+    def _evaluate_range(self, known: ColumnStatistics) -> Verdict:
+        (interval,) = self.literals.intervals
         if isinstance(interval, str):
             return Verdict(MIGHT, interval)
         if known.low is None:
-            return Verdict(MIGHT, known.untrusted)
+            return Verdict(MIGHT, known.why_untrusted)
         low, high = interval
         beyond = {
             "<": known.low >= high,
@@ -341,24 +341,24 @@ class Facts(NamedTuple):
     """
 
     problem: str | None
-    known: Bounds
+    known: ColumnStatistics
     location: FilterLocation | None = None
     no_filter: str = ""
     is_usual: bool = False
 
 
-def _facts(footer: Footer, reader: BoundsReader) -> list[Facts]:
+def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
     """Return the facts of a leaf's column chunks, and keep them with a footer that is in memory."""
-    no_filter = usable(footer, reader.leaf)
+    no_filter = why_unusable(footer, reader.leaf)
     facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
     footer.derived.facts[reader.index] = facts
     return facts
 
 
-def _chunk_facts(footer: Footer, row_group: int, reader: BoundsReader, no_filter: str | None) -> Facts:
+def _chunk_facts(footer: Footer, row_group: int, reader: StatisticsReader, no_filter: str | None) -> Facts:
     leaf = footer.leaves[reader.leaf.index]  # under its name in the file, which a table may call otherwise
     if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
-        return Facts(problem, Bounds(0, None))
+        return Facts(problem, ColumnStatistics(0, None))
     known = reader.read(footer, row_group)
     try:
         location = footer.filter_location(row_group, leaf)
@@ -377,34 +377,34 @@ class IndexedFiles:
 
     absent: Mapping[int, Verdict] = MappingProxyType({})
 
-    def __init__(self, schema: IndexedSchema, bound: Bound) -> None:
+    def __init__(self, schema: IndexedSchema, bound: BoundPredicate) -> None:
         self._indexed, self._bound = schema.indexed, bound
         self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
-        self._before = bound.judge(self, 0)
-        self._asking = [test for test, _ in bound.asking(self, (0,))] if self._before.rank is ASK else []
+        self._before = bound.evaluate(self, 0)
+        self._undecided = [test for test, _ in bound.undecided(self, (0,))] if self._before.rank is ASK else []
         self._verdicts: dict[tuple[bool, ...], Verdict] = {(): self._before}
 
     @property
     def questions(self) -> list[tuple[int, Sequence[int]]]:
         """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
-        return [(test.leaf.index, self.open[test.number, 0][1]) for test in self._asking]
+        return [(test.leaf.index, self.open[test.number, 0][1]) for test in self._undecided]
 
     def verdict(self, answers: tuple[bool, ...]) -> Verdict:
         """Return the verdict on a file that answers the questions so."""
         found = self._verdicts.get(answers)
         if found is None:
-            tests = zip(self._asking, answers, strict=True)
+            tests = zip(self._undecided, answers, strict=True)
             self.answers = {(test.number, 0): Answer((may_hold,)) for test, may_hold in tests}
-            found = self._verdicts[answers] = self._bound.judge(self, 0)
+            found = self._verdicts[answers] = self._bound.evaluate(self, 0)
         return found
 
-    def facts(self, reader: BoundsReader) -> tuple[Facts]:
+    def facts(self, reader: StatisticsReader) -> tuple[Facts]:
         """Return what is known of a leaf: whether there is a filter."""
         return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
 
 
-_UNKNOWN = Bounds(1, None, untrusted="the index has no statistics")
+_UNKNOWN = ColumnStatistics(1, None, why_untrusted="the index has no statistics")
 _INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index that knows where
 _NOT_INDEXED = (Facts("the index does not have this column", _UNKNOWN),)
 
@@ -414,28 +414,28 @@ class RecordedFile:
 
     absent: Mapping[int, Verdict] = MappingProxyType({})
 
-    def __init__(self, known: Mapping[int, Bounds | None]) -> None:
+    def __init__(self, known: Mapping[int, ColumnStatistics | None]) -> None:
         self._known = known
         self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
 
-    def facts(self, reader: BoundsReader) -> tuple[Facts]:
+    def facts(self, reader: StatisticsReader) -> tuple[Facts]:
         """Return what is known of a leaf: its bounds."""
         known = self._known.get(reader.leaf.index)
         return _NOT_RECORDED if known is None else (Facts(None, known, no_filter="the table has no filters"),)
 
 
-_NOT_RECORDED = (Facts("the table has no statistics for this column", Bounds(1, None)),)
+_NOT_RECORDED = (Facts("the table has no statistics for this column", ColumnStatistics(1, None)),)
 
 
-def _hull(intervals: Sequence[Interval | str]) -> Interval | str:
+def _smallest_interval(intervals: Sequence[Interval | str]) -> Interval | str:
     for interval in intervals:
         if isinstance(interval, str):
             return interval
     return min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
 
 
-def _is_outside(known: Bounds, interval: Interval | str) -> bool:
+def _is_outside(known: ColumnStatistics, interval: Interval | str) -> bool:
     if known.low is None or isinstance(interval, str):
         return False
     low, high = interval
@@ -445,7 +445,7 @@ def _is_outside(known: Bounds, interval: Interval | str) -> bool:
 # ---- what a condition asks ------------------------------------------------------------------
 
 
-def absent(bound: Bound, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
+def absent(bound: BoundPredicate, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
     """Return the verdict on the tests, by number, whose literals a filter of another format lacks."""
     found = {}
     for test in _tests(bound):
@@ -470,7 +470,7 @@ def equated(node: Predicate) -> Iterator[ColumnPath]:
             yield node.column
 
 
-def provable(bound: Bound) -> Iterator[LeafColumn]:
+def provable(bound: BoundPredicate) -> Iterator[LeafColumn]:
     """Yield the leaves of a condition that what a table records of them may be weighed by.
 
     Where a literal equals nothing of the table's type, files may still hold it in another one, such as nanoseconds.
@@ -480,7 +480,7 @@ def provable(bound: Bound) -> Iterator[LeafColumn]:
     yield from {test.leaf for test in tests} - unequal
 
 
-def _tests(bound: Bound) -> Iterator[ColumnTest | NullTest]:
+def _tests(bound: BoundPredicate) -> Iterator[ColumnTest | NullTest]:
     match bound:
         case Combined(parts):
             for part in parts:

@@ -275,7 +275,7 @@ def col(path: str) -> Column:
 
 def between_of(column: ColumnPath, low: Any, high: Any) -> Predicate:
     """Return `low <= column <= high`."""
-    low, high = together((low, high))
+    low, high = listed_together((low, high))
     return And((Comparison(">=", column, low), Comparison("<=", column, high)))
 
 
@@ -286,7 +286,7 @@ def list_of(values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def together(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def listed_together(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the literals of one list as they are beside each other: in IN (1, 0.5e0) the 1 may be a float, too.
 
     Spark also compares all of a list as DOUBLE where it holds both exact numbers and text.

@@ -10,7 +10,7 @@ from typing import Any
 from parquet_bloom.errors import LiteralError
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.predicates.tree import Listed, Number, Opaque, Text, TimestampText
-from parquet_bloom.values.encoding import parse_literal, untrusted
+from parquet_bloom.values.encoding import parse_literal, why_untrusted
 from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normalize_literal
 
 
@@ -20,7 +20,7 @@ def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
     Text and the numbers of SQL are typed by the column. Returns `Opaque` with the reason where nothing follows from
     them. Raises `LiteralError` if they are none of the column's values.
     """
-    if (reason := untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
+    if (reason := why_untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
         return Opaque(reason)
     match value:
         case Listed():

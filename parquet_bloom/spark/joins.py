@@ -19,7 +19,7 @@ from parquet_bloom.spark.tasks import (
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.verbs.keys import Keys, read_keys
 from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.prune import FileEvaluator
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
     """Return the rows of the row groups that have candidates, or of their files where it cannot be so."""
     from parquet_bloom.spark.row_groups import Unavailable, scan
 
-    files, _ = Judge(Constant(True)).judge(known.files)
+    files, _ = FileEvaluator(Constant(True)).evaluate(known.files)
     kept = [
         replace(file, row_groups=tuple(_only_candidates(group, source, known.places) for group in file.row_groups))
         for file, source in zip(files, known.files, strict=True)

@@ -19,7 +19,7 @@ from parquet_bloom.storage.listing import Source, StorageOptions, find, find_fla
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import parquet_only
 from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.prune import FileEvaluator
 from parquet_bloom.verbs.verdicts import Pruning
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def read(
     predicate = understood(spark, where, lake.one_file, strict=False)
     index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
     predicate_here = trusted(spark, predicate, lake.schema, lake.options, lake.doubtful())
-    judge = Judge(
+    evaluator = FileEvaluator(
         predicate_here,
         timezone=settings.timezone,
         case_sensitive=settings.case_sensitive,
         index=index,
         view=lake.view(settings),
     )
-    files, _ = judge.judge_all(lake.sources, progress)
+    files, _ = evaluator.evaluate_all(lake.sources, progress)
     pruning = Pruning(str(predicate), tuple(files), tuple(lake.sources))
     kept = [source for source, file in zip(lake.sources, files, strict=True) if file.is_kept]
     LOG.info("reading %d of %d files", len(kept), len(files))

@@ -25,7 +25,7 @@ from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.verbs.inspect import FileInfo
 from parquet_bloom.verbs.inspect import inspect as inspect_here
 from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.prune import Judge
+from parquet_bloom.verbs.prune import FileEvaluator
 from parquet_bloom.verbs.verdicts import FileVerdict
 from parquet_bloom.verbs.verify import VerifiedFile
 from parquet_bloom.verbs.verify import verify as verify_here
@@ -216,10 +216,10 @@ class _Prune:
         there, gone = present(paths, self.storage_options)
         sources = find(there, storage_options=self.storage_options)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
-        judge = Judge(
+        evaluator = FileEvaluator(
             self.predicate, timezone=self.timezone, case_sensitive=self.case_sensitive, table=table, view=self.view
         )
-        files, findings = judge.judge(sources, conflicting=self.conflicting)
+        files, findings = evaluator.evaluate(sources, conflicting=self.conflicting)
         yield from _with_note([*files, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 

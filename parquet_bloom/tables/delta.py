@@ -45,7 +45,7 @@ from parquet_bloom.tables.snapshots import (
     moment,
 )
 from parquet_bloom.values.ordering import Key
-from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.values.statistics import ColumnStatistics
 
 
 class OpenDelta:
@@ -482,7 +482,7 @@ def _recorded(
         leaves.append(leaf_of(name, number, *types))
         columns[number] = physical
 
-    def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
+    def read(leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
         name = columns[leaf.index]
         return [_bounds(leaf, file, logged, name) for file, logged in zip(files, statistics(), strict=True)]
 
@@ -499,7 +499,7 @@ def _types(declared: Any) -> tuple[PhysicalType, LogicalType | None] | None:
     return _TYPES.get(declared)
 
 
-def _bounds(leaf: LeafColumn, file: LiveFile, logged: Any, name: str) -> Bounds | None:
+def _bounds(leaf: LeafColumn, file: LiveFile, logged: Any, name: str) -> ColumnStatistics | None:
     """Return what a file's statistics, as they were parsed, tell of the column that they call `name`."""
     nulls, low, high = (_member(logged, part, name) for part in ("nullCount", "minValues", "maxValues"))
     if type(nulls) is not int or not is_evident(nulls, low, high):

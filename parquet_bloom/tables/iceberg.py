@@ -39,7 +39,7 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
-from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.values.statistics import ColumnStatistics
 
 METADATA = ".metadata.json"
 
@@ -359,14 +359,14 @@ def _recorded(fields: Sequence[Any], entries: Sequence[Any], schema: Any) -> Rec
             leaves.append(leaf_of(each.name, number, *found))
             columns[number] = each.field_id, kind
 
-    def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
+    def read(leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
         field_id, kind = columns[leaf.index]
         return [_bounds(entry, field_id, kind) for entry in entries]
 
     return Recorded("in the table's manifests", tuple(each.name for each in schema.fields), tuple(leaves), read)
 
 
-def _bounds(entry: Any, field_id: int, kind: str) -> Bounds | None:
+def _bounds(entry: Any, field_id: int, kind: str) -> ColumnStatistics | None:
     num_rows, nulls = entry.record_count, (entry.null_value_counts or {}).get(field_id)
     if (entry.value_counts or {}).get(field_id, num_rows) != num_rows:
         return None

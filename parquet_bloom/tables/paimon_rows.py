@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, text_bounds
-from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.values.statistics import ColumnStatistics
 
 
 class Row:
@@ -121,13 +121,13 @@ def recorded(fields: Iterable[tuple[int, tuple[str, Any]]], files: Sequence[Stat
             leaves.append(leaf_of(name, index, physical, logical))
             numbers[index] = number
 
-    def read(leaf: LeafColumn) -> Sequence[Bounds | None]:
+    def read(leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
         return [_bounds(file, numbers[leaf.index]) if file is not None else None for file in files]
 
     return Recorded("in the table's manifests", tuple(names), tuple(leaves), read)
 
 
-def _bounds(file: Statistics, number: int) -> Bounds | None:
+def _bounds(file: Statistics, number: int) -> ColumnStatistics | None:
     """Return what is recorded of a column; None where it is nothing, or not understood."""
     position = next((at for at, (own, _) in enumerate(file.columns) if own == number), None)
     if position is None or (kind := _bounded_type(file.columns[position][1])) is None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, Repetition
 from parquet_bloom.values.ordering import Key
-from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.values.statistics import ColumnStatistics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,10 +35,10 @@ class Recorded:
     where: str
     names: tuple[str, ...]
     leaves: tuple[LeafColumn, ...]
-    read: Callable[[LeafColumn], Sequence[Bounds | None]]
-    memo: dict[int, Sequence[Bounds | None]] = field(default_factory=dict)
+    read: Callable[[LeafColumn], Sequence[ColumnStatistics | None]]
+    memo: dict[int, Sequence[ColumnStatistics | None]] = field(default_factory=dict)
 
-    def bounds(self, leaf: LeafColumn) -> Sequence[Bounds | None]:
+    def bounds(self, leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
         """Return what is known of one of the leaves, by file."""
         if leaf.index not in self.memo:
             self.memo[leaf.index] = self.read(leaf)
@@ -61,7 +61,7 @@ def timestamp(*, is_utc: bool) -> LogicalType:
 
 def bounds_of(
     num_rows: int | None, nulls: int | None, low: Key | None, high: Key | None, *, is_exact: bool = False
-) -> Bounds | None:
+) -> ColumnStatistics | None:
     """Return what a file's rows, nulls and bounds say of a column together; None for what cannot be."""
     if nulls is not None and (nulls < 0 or (num_rows is not None and nulls > num_rows)):
         return None
@@ -69,8 +69,8 @@ def bounds_of(
         return None
     count = -1 if num_rows is None else num_rows
     if low is None or high is None:
-        return Bounds(count, nulls, untrusted="it has no bounds that can be trusted")
-    return None if low > high else Bounds(count, nulls, low, high, is_exact, "")
+        return ColumnStatistics(count, nulls, why_untrusted="it has no bounds that can be trusted")
+    return None if low > high else ColumnStatistics(count, nulls, low, high, is_exact, "")
 
 
 def is_evident(nulls: int | None, low: Any, high: Any) -> bool:

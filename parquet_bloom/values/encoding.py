@@ -653,7 +653,7 @@ _UNTRUSTED = {
 }
 
 
-def untrusted(leaf: LeafColumn) -> str | None:
+def why_untrusted(leaf: LeafColumn) -> str | None:
     """Return why a filter that is there must never prune, or None if its type is sound."""
     logical = leaf.logical_type.name if leaf.logical_type else None
     if leaf.physical_type is BOOLEAN:
@@ -666,7 +666,7 @@ def untrusted(leaf: LeafColumn) -> str | None:
     return None
 
 
-def uncountable(leaf: LeafColumn) -> str | None:
+def why_uncountable(leaf: LeafColumn) -> str | None:
     """Return why equal values of this leaf may have any number of hashes, so that no filter can prune; or None."""
     is_decimal = leaf.logical_type is not None and leaf.logical_type.name == "DECIMAL"
     if leaf.physical_type is BYTE_ARRAY and is_decimal:
@@ -674,7 +674,7 @@ def uncountable(leaf: LeafColumn) -> str | None:
     return None
 
 
-def unbuildable(leaf: LeafColumn) -> str | None:
+def why_unbuildable(leaf: LeafColumn) -> str | None:
     """Return why no filter must be built for this leaf, or None if one may be."""
     if leaf.physical_type is BOOLEAN:
         return "a filter on two values is useless, and engines ignore BOOLEAN filters"
@@ -683,7 +683,7 @@ def unbuildable(leaf: LeafColumn) -> str | None:
         return "DuckDB hashes FLOAT16 as FLOAT, and would find no rows at all"
     if logical is not None and logical.name == "DECIMAL" and logical.precision > DECIMAL_DIGITS:
         return f"DuckDB reads decimals of over {DECIMAL_DIGITS} digits as DOUBLE, and would find no rows at all"
-    return untrusted(leaf)
+    return why_untrusted(leaf)
 
 
 # --- literals -------------------------------------------------------------------------------------------------
@@ -722,7 +722,7 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
     Encodings(plain=(), reason=None)
     """
     zone = zone_of(timezone) if timezone is not None else None
-    reason = untrusted(leaf)
+    reason = why_untrusted(leaf)
     if reason is not None and leaf.physical_type is not BOOLEAN:
         return Encodings((), reason)  # which literals compare with an unknown type is unknown, too
     try:
@@ -730,7 +730,7 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
         if reason is not None:
             return Encodings((), reason)
         plain = tuple(dict.fromkeys(encodings))
-        return Encodings(plain, uncountable(leaf) if plain else None)
+        return Encodings(plain, why_uncountable(leaf) if plain else None)
     except _Unprovable as unprovable:
         return Encodings((), str(unprovable))
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
-from parquet_bloom.values.encoding import Encodings, literal_text, untrusted
+from parquet_bloom.values.encoding import Encodings, literal_text, why_untrusted
 from parquet_bloom.values.literals import DAY, DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
 
 Key = Any
@@ -87,7 +87,7 @@ def _scale(leaf: LeafColumn) -> int:
 def _kind(leaf: LeafColumn) -> str | None:
     logical = leaf.logical_type.name if leaf.logical_type else None
     physical = leaf.physical_type
-    if untrusted(leaf) and physical is not PhysicalType.BOOLEAN:
+    if why_untrusted(leaf) and physical is not PhysicalType.BOOLEAN:
         return None
     match physical:
         case PhysicalType.BOOLEAN:

@@ -17,12 +17,12 @@ from parquet_bloom.values.ordering import Key, key_function
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ColumnStatistics:
     """What is known of the non-null values of a column chunk.
 
-    `low` and `high` are keys that no value lies beyond, or both None, and `untrusted` tells why. They are values that
-    are there only if `is_exact`. `null_count` is None where it is not known. A column of floats may hold NaN beside its
-    bounds.
+    No value is below the key `low` or above `high`; both are None if they cannot be trusted, for the reason in
+    `why_untrusted`. Only if `is_exact` are they values of the chunk. `null_count` is None if it is unknown. A column of
+    floats may contain NaN, which `low` and `high` ignore.
     """
 
     num_values: int
@@ -30,7 +30,7 @@ class Bounds:
     low: Key | None = None
     high: Key | None = None
     is_exact: bool = False
-    untrusted: str = "there are no statistics"
+    why_untrusted: str = "there are no statistics"
 
     @property
     def is_all_null(self) -> bool:
@@ -38,7 +38,7 @@ class Bounds:
         return self.null_count == self.num_values
 
 
-class BoundsReader:
+class StatisticsReader:
     """Reads the bounds of one leaf's column chunks; what the type decides is decided once."""
 
     def __init__(self, leaf: LeafColumn) -> None:
@@ -52,38 +52,40 @@ class BoundsReader:
         self._never_in_doubt = _never_in_doubt(leaf)
         self._is_signed_integer = self._never_in_doubt and leaf.physical_type in _INTEGERS
 
-    def read(self, footer: Footer, row_group: int) -> Bounds:
+    def read(self, footer: Footer, row_group: int) -> ColumnStatistics:
         """Return the bounds of a column chunk, whose own metadata must be in order (`Footer.chunk_problem`)."""
         group = footer.metadata.row_groups[row_group]
         chunk = group.columns[self.index].meta_data
         statistics = chunk.statistics
         if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
             problem = f"the column chunk has {chunk.num_values} values in {group.num_rows} rows, which is impossible"
-            return Bounds(chunk.num_values, None, untrusted=problem)
+            return ColumnStatistics(chunk.num_values, None, why_untrusted=problem)
         if statistics is None:
-            return Bounds(chunk.num_values, None)
+            return ColumnStatistics(chunk.num_values, None)
         nulls = statistics.null_count
         if nulls is not None and not 0 <= nulls <= chunk.num_values:
-            return Bounds(chunk.num_values, None, untrusted=f"the null count {nulls} is impossible")
+            return ColumnStatistics(chunk.num_values, None, why_untrusted=f"the null count {nulls} is impossible")
         if nulls == chunk.num_values and any(
             (statistics.min_value, statistics.max_value, statistics.min, statistics.max)
         ):
-            return Bounds(
-                chunk.num_values, None, untrusted="the statistics have a min or max although all values are null"
+            return ColumnStatistics(
+                chunk.num_values, None, why_untrusted="the statistics have a min or max although all values are null"
             )
         found = self._trusted_pair(footer, statistics)
         if isinstance(found, str):
-            return Bounds(chunk.num_values, nulls, untrusted=found)
+            return ColumnStatistics(chunk.num_values, nulls, why_untrusted=found)
         low, high = found
         if low is None or high is None:
-            return Bounds(chunk.num_values, nulls, untrusted="the min or max is not a value of the column's type")
+            return ColumnStatistics(
+                chunk.num_values, nulls, why_untrusted="the min or max is not a value of the column's type"
+            )
         if low > high:
-            return Bounds(chunk.num_values, nulls, untrusted="the min is above the max")
+            return ColumnStatistics(chunk.num_values, nulls, why_untrusted="the min is above the max")
         # Writers cut long bytes without saying so: is_min_value_exact is younger than the cutting.
         is_exact = not self._is_bytes and not (
             statistics.is_min_value_exact is False or statistics.is_max_value_exact is False
         )
-        return Bounds(chunk.num_values, nulls, low, high, is_exact, "")
+        return ColumnStatistics(chunk.num_values, nulls, low, high, is_exact, "")
 
     def _trusted_pair(self, footer: Footer, statistics: Any) -> tuple[Key | None, Key | None] | str:
         """Return the least and the greatest value, or why they cannot be trusted."""

@@ -23,7 +23,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.filters.parquet import StoredFilter, distrust, read_filters
+from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, parse_path
@@ -33,7 +33,7 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
-from parquet_bloom.values.encoding import most_hashes, unbuildable
+from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
 
 if TYPE_CHECKING:
@@ -245,14 +245,14 @@ def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> 
     """Return the leaves that can have a filter, and note the others; raises where none can."""
     assert plan.footer is not None
     for leaf in leaves:
-        if reason := unbuildable(leaf):
+        if reason := why_unbuildable(leaf):
             name = options.name(plan.footer, leaf)
             plan.skipped_columns.append(SkippedColumn(name, f"{leaf.type_name} cannot have a filter: {reason}"))
     if leaves and len(plan.skipped_columns) == len(leaves):
         error = column_error(plan.skipped_columns[0])
         plan.skipped_columns.clear()
         raise error
-    return [leaf for leaf in leaves if not unbuildable(leaf)]
+    return [leaf for leaf in leaves if not why_unbuildable(leaf)]
 
 
 def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
@@ -373,7 +373,7 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
         with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
             for (row_group, leaf, replaced), bloom in zip(plan.build, once_copied(copied, built), strict=True):
                 name = options.name(footer, leaf)
-                if bloom.is_empty and distrust(footer, row_group, leaf, bloom):
+                if bloom.is_empty and why_distrusted(footer, row_group, leaf, bloom):
                     # No reader could tell this filter from a damaged one.
                     plan.skipped.append(SkippedChunk(row_group, name, "holds no values but nulls"))
                     if replaced:

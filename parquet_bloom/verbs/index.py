@@ -37,7 +37,7 @@ from parquet_bloom.filters.index import (
     state_of,
     version_name,
 )
-from parquet_bloom.filters.index_build import Built, build, in_segments, unsupported
+from parquet_bloom.filters.index_build import Built, build, in_segments, why_unsupported
 from parquet_bloom.filters.index_versions import blocks_bytes, committed, compact, is_small, no_index, rows_in, sweep
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -285,7 +285,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
             errors.append(footer)
             continue
         for leaf in building.leaves(footer):
-            if leaf.name not in seen or unsupported(seen[leaf.name]):
+            if leaf.name not in seen or why_unsupported(seen[leaf.name]):
                 seen[leaf.name] = leaf
             if len(leaf.path) > 1:
                 groups.add(format_path(leaf.path[:1]))
@@ -303,7 +303,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
             raise UnsupportedError(f"{name} is a nested column; the index has top-level columns only")
         if name not in seen:
             raise ColumnNotFoundError(name, seen, where="the data")
-        if problem := unsupported(seen[name]):
+        if problem := why_unsupported(seen[name]):
             raise UnsupportedError(problem)
 
 

@@ -13,15 +13,23 @@ from parquet_bloom.errors import (
     describe_error,
 )
 from parquet_bloom.filters import engines
-from parquet_bloom.filters.parquet import distrust, groups
-from parquet_bloom.filters.stored import Beside, OfTable, described, in_footer, of_indexes, of_tables, unusable
+from parquet_bloom.filters.parquet import groups, why_distrusted
+from parquet_bloom.filters.stored import (
+    OtherFilter,
+    TableFilters,
+    description_of,
+    filters_in_footer,
+    index_entries,
+    unusable_filters,
+    with_filters_of_their_tables,
+)
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import RequestLog, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
-from parquet_bloom.values.encoding import uncountable, untrusted
+from parquet_bloom.values.encoding import why_uncountable, why_untrusted
 from parquet_bloom.verbs.parallel import Progress
 
 FOLD_FPP = 0.01
@@ -122,8 +130,8 @@ def inspect(
     missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
     found: set[tuple[str, ...]] = set()
     files = []
-    entries = of_indexes(sources)
-    of_files = of_tables(sources, storage_options=storage_options)
+    entries = index_entries(sources)
+    of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
     plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept)) for source, kept in of_files)
     strays = Strays()
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
@@ -145,7 +153,7 @@ def inspect(
 
 
 def _inspect(
-    source: Source, wanted: list[tuple[str, ...]] | None, indexed: Sequence[Beside], kept: OfTable
+    source: Source, wanted: list[tuple[str, ...]] | None, indexed: Sequence[OtherFilter], kept: TableFilters
 ) -> Plan[tuple[Footer, FileInfo]]:
     footer = yield from read_footer(source.size)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
@@ -157,7 +165,11 @@ def _inspect(
     names = {leaf.name: leaf for leaf in leaves}
     filters += (
         _of_file(source, footer, names[one.column], one)
-        for one in (*map(described, (*in_footer(footer), *kept.filters)), *unusable(footer), *indexed)
+        for one in (
+            *map(description_of, (*filters_in_footer(footer), *kept.filters)),
+            *unusable_filters(footer),
+            *indexed,
+        )
         if one.column in names
     )
     return footer, FileInfo(
@@ -172,7 +184,7 @@ def _inspect(
     )
 
 
-def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: Beside) -> FilterInfo:
+def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: OtherFilter) -> FilterInfo:
     about = one.description
     return FilterInfo(
         source.name,
@@ -219,8 +231,8 @@ def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafCol
         folds_to=bloom.folded_to(FOLD_FPP).num_bytes,
         used_by=engines.users(leaf, bloom.num_bytes),
         hazards=engines.hazards(leaf, bloom.num_bytes, has_length=length is not None),
-        untrusted=untrusted(leaf) or uncountable(leaf),
-        problem=None if untrusted(leaf) else distrust(footer, row_group, leaf, bloom),
+        untrusted=why_untrusted(leaf) or why_uncountable(leaf),
+        problem=None if why_untrusted(leaf) else why_distrusted(footer, row_group, leaf, bloom),
     )
 
 

@@ -24,7 +24,7 @@ from parquet_bloom.values.encoding import (
     is_never_rebased,
     literal_text,
     parse_literal,
-    untrusted,
+    why_untrusted,
 )
 from parquet_bloom.values.interchange import from_arrow, speaks_arrow
 from parquet_bloom.values.literals import PER_SECOND, SECOND, normalize_literal
@@ -205,7 +205,7 @@ def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
 
 def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
     found = KeySet()
-    if reason := untrusted(leaf):
+    if reason := why_untrusted(leaf):
         found.unprovable, found.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
         return found
     points: list[tuple[Key, int, int]] = []
@@ -319,7 +319,7 @@ def _indexes(values: pa.Array) -> array[int]:
 
 def _entries(leaf: LeafColumn, keys: Keys) -> _Entries | None:
     logical, physical = leaf.logical_type.name if leaf.logical_type else None, leaf.physical_type
-    if not keys.is_exact or untrusted(leaf):
+    if not keys.is_exact or why_untrusted(leaf):
         return None
     if physical is PhysicalType.BYTE_ARRAY and logical in (None, "STRING", "ENUM", "JSON", "BSON"):
         return _of_bytes(logical, keys)

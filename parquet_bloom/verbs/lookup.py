@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
 from parquet_bloom.filters.index import BloomIndex, Place
-from parquet_bloom.filters.parquet import FILTERS_AT_ONCE, NO_FILTER, distrust, usable
+from parquet_bloom.filters.parquet import FILTERS_AT_ONCE, NO_FILTER, why_distrusted, why_unusable
 from parquet_bloom.filters.protocol import FileFilter
-from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
+from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
 from parquet_bloom.format.footer import Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
@@ -30,8 +30,8 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
 from parquet_bloom.tables.snapshots import TableFiles
-from parquet_bloom.values.encoding import uncountable
-from parquet_bloom.values.statistics import Bounds, BoundsReader
+from parquet_bloom.values.encoding import why_uncountable
+from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 from parquet_bloom.verbs.keys import Keys, KeySet, key_set, python_values, read_keys, write_candidates
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
@@ -57,7 +57,7 @@ class Hit:
     reason: str
 
 
-def _run(keys: KeySet, known: Bounds) -> tuple[int, int]:
+def _run(keys: KeySet, known: ColumnStatistics) -> tuple[int, int]:
     """Return the run of points that statistics leave open."""
     if known.is_all_null:
         return 0, 0
@@ -83,7 +83,7 @@ class Search:
     index: BloomIndex | None = None
     storage_options: StorageOptions = None
     sets: dict[Any, KeySet] = field(default_factory=dict)
-    readers: dict[LeafColumn, BoundsReader] = field(default_factory=dict)
+    readers: dict[LeafColumn, StatisticsReader] = field(default_factory=dict)
     literals: tuple[Any, ...] | None = None
     findings: Findings = field(default_factory=Findings)
     is_rebasing: bool = False
@@ -97,14 +97,14 @@ class Search:
         assert self.snapshot is not None
         return file.not_excluded or dict(self.snapshot.unproved(file)).get(self.path[0])
 
-    def bound(self, leaf: LeafColumn) -> tuple[KeySet, BoundsReader]:
+    def bound(self, leaf: LeafColumn) -> tuple[KeySet, StatisticsReader]:
         """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
         kind = leaf.physical_type, leaf.type_length, leaf.logical_type, self.timezone, self.is_rebasing
         if leaf not in self.readers:
             if kind not in self.sets:
                 as_read = _without_calendar(leaf) if self.is_rebasing else leaf
                 self.sets[kind] = key_set(as_read, self.keys, self.timezone)
-            self.readers[leaf] = BoundsReader(leaf)
+            self.readers[leaf] = StatisticsReader(leaf)
         return self.sets[kind], self.readers[leaf]
 
     @property
@@ -131,7 +131,7 @@ def _without_calendar(leaf: LeafColumn) -> LeafColumn:
     return leaf if logical is None else replace(leaf, logical_type=replace(logical, is_proleptic=False))
 
 
-def _search_file(source: Source, search: Search, kept: OfTable) -> Plan[list[Hit]]:
+def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[list[Hit]]:
     footer = yield from footer_of(source, search.cache)
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
@@ -144,7 +144,7 @@ def _search_file(source: Source, search: Search, kept: OfTable) -> Plan[list[Hit
     search.bound(leaf)  # raises what concerns the keys
     if search.view is None or not search.view.knows_types:
         search.findings.note_kind(_KEYS, leaf)
-    filters = () if leaf.text_rule else (*in_footer(footer), *kept.filters)
+    filters = () if leaf.text_rule else (*filters_in_footer(footer), *kept.filters)
     may_hold = _by_other_formats(filters, leaf, search)
     if may_hold is not None and not any(may_hold):
         return []
@@ -162,7 +162,7 @@ def _search_file(source: Source, search: Search, kept: OfTable) -> Plan[list[Hit
 def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: Search) -> Sequence[int] | None:
     """Return which keys other formats' filters of a file leave possible, a truth value each; None for all."""
     answers = [found.might_contain(search.values(leaf)) for found in filters if found.column == leaf.path]
-    if not answers or uncountable(leaf):
+    if not answers or why_uncountable(leaf):
         return None
     may_hold = bytearray(map(all, zip(*answers, strict=True)))
     for key in search.bound(leaf)[0].unprovable:
@@ -193,7 +193,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
         with contextlib.suppress(LiteralError):
             keys, _ = search.bound(leaf)
             search.findings.note_kind(_KEYS, leaf)
-            if not keys.unprovable and not uncountable(leaf):
+            if not keys.unprovable and not why_uncountable(leaf):
                 hashes.update(array("Q", bytes(keys.hashes) + bytes(keys.wide_hashes)))
                 asked.append(source)
                 places.append(file.filters[leaf.index])
@@ -269,7 +269,7 @@ def _search_row_group(
 def _load(
     source: Source, footer: Footer, row_group: int, leaf: LeafColumn, cache: Cache
 ) -> Plan[tuple[SplitBlockBloomFilter | None, str]]:
-    if reason := usable(footer, leaf):
+    if reason := why_unusable(footer, leaf):
         return None, reason
     try:
         location = footer.filter_location(row_group, leaf)
@@ -278,7 +278,7 @@ def _load(
         bloom = yield from filter_of(source, footer, row_group, leaf, location, cache)
     except (CorruptFileError, UnsupportedError) as error:
         return None, describe_error(error)
-    if reason := distrust(footer, row_group, leaf, bloom):
+    if reason := why_distrusted(footer, row_group, leaf, bloom):
         return None, reason
     return bloom, ""
 
@@ -513,11 +513,11 @@ def outcomes(
 
 def _with_filters(
     sources: Iterable[Source], search: Search, live: Mapping[Source, LiveFile]
-) -> Iterable[tuple[Source, OfTable]]:
+) -> Iterable[tuple[Source, TableFilters]]:
     if not any(file.file_index for file in live.values()):
-        return ((source, NOTHING) for source in sources)
+        return ((source, NO_FILTERS) for source in sources)
     options = fsspec_options(search.storage_options)
-    return of_table(sources, live, {search.path[0]}, storage_options=options, limits=search.limits)
+    return with_table_filters(sources, live, {search.path[0]}, storage_options=options, limits=search.limits)
 
 
 def kept(error: Exception) -> Hit:

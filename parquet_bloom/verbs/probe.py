@@ -15,8 +15,8 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
-from parquet_bloom.filters.parquet import NO_FILTER, distrust, groups, usable
-from parquet_bloom.filters.stored import OfTable, in_footer, of_tables
+from parquet_bloom.filters.parquet import NO_FILTER, groups, why_distrusted, why_unusable
+from parquet_bloom.filters.stored import TableFilters, filters_in_footer, with_filters_of_their_tables
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, parse_path
@@ -98,7 +98,7 @@ def probe(
     refused: ParquetBloomError | None = None
     understood = False
     strays = Strays()
-    of_files = of_tables(sources, {path[0]}, storage_options=storage_options)
+    of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=storage_options)
     plans = ((source, _probe(source, path, literals, timezone, kept)) for source, kept in of_files)
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if strays.take(source, outcome):
@@ -147,13 +147,13 @@ def _probe(
     path: tuple[str, ...],
     literals: list[Any],
     timezone: str | None,
-    kept: OfTable,
+    kept: TableFilters,
 ) -> Plan[list[ProbeAnswer]]:
     footer = yield from read_footer(source.size)
     leaf = source.find_leaf(footer.leaves, path)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
     encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]
-    filters = () if leaf.text_rule else (*in_footer(footer), *kept.filters)
+    filters = () if leaf.text_rule else (*filters_in_footer(footer), *kept.filters)
     of_file = [(one, one.might_contain(typed)) for one in filters if one.column == leaf.path]
     answers = []
     for row_groups in groups(range(footer.num_row_groups)):
@@ -192,7 +192,7 @@ def _judge(
 
 def _load(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[tuple[SplitBlockBloomFilter | None, str | None]]:
     """Plan to return a filter that may prune, or why there is none."""
-    if reason := usable(footer, leaf):
+    if reason := why_unusable(footer, leaf):
         return None, reason
     try:
         location = footer.filter_location(row_group, leaf)
@@ -201,6 +201,6 @@ def _load(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[tuple[SplitB
         bloom, _ = yield from read_filter(location, end=footer.start)
     except (CorruptFileError, UnsupportedError, OSError) as error:
         return None, describe_error(error)
-    if reason := distrust(footer, row_group, leaf, bloom):
+    if reason := why_distrusted(footer, row_group, leaf, bloom):
         return None, reason
     return bloom, None

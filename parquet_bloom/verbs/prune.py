@@ -14,7 +14,7 @@ from typing import Any
 from parquet_bloom.errors import describe_error
 from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
-from parquet_bloom.filters.stored import NOTHING, OfTable, in_footer, of_table
+from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
 from parquet_bloom.format.footer import Footer, Plan, with_tail
 from parquet_bloom.format.probing import ask
 from parquet_bloom.format.schema import LeafColumn
@@ -26,9 +26,9 @@ from parquet_bloom.predicates.evaluation import (
     MIGHT,
     STATISTICS,
     TYPE,
-    Bound,
+    BoundPredicate,
+    FileWithFooter,
     IndexedFiles,
-    JudgedFile,
     Rank,
     RecordedFile,
     Verdict,
@@ -45,7 +45,7 @@ from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import fsspec_options
 from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
-from parquet_bloom.values.statistics import Bounds
+from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
@@ -96,7 +96,7 @@ def prune(
         log=log,
     )
     sources, table = opened.sources, opened.table
-    judge = Judge(
+    evaluator = FileEvaluator(
         predicate,
         timezone=timezone,
         case_sensitive=case_sensitive,
@@ -107,17 +107,17 @@ def prune(
         index=opened.index,
         table=table,
     )
-    files, findings = judge.judge_all(sources, progress)
+    files, findings = evaluator.evaluate_all(sources, progress)
     if any(file.not_pruned is None for file in files):
         findings.raise_unless_bound()
-    rest = set(judge.strays.rest(sources))
+    rest = set(evaluator.strays.rest(sources))
     pairs = [(file, source) for file, source in zip(files, sources, strict=True) if source in rest or file.is_kept]
     judged, judged_sources = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
     return Pruning(str(predicate), judged, judged_sources, table, why_unused(where))
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class FileEvaluator:
     """Reads and judges files in the way that a call asks for.
 
     `strays` are files that were found not to be Parquet; `view` is how whoever is going to read the files sees them.
@@ -136,13 +136,15 @@ class Judge:
     strays: Strays = field(default_factory=Strays)
     view: View | None = None
 
-    def judge_all(self, sources: list[Source], progress: Progress | None = None) -> tuple[list[FileVerdict], Findings]:
+    def evaluate_all(
+        self, sources: list[Source], progress: Progress | None = None
+    ) -> tuple[list[FileVerdict], Findings]:
         """Return the verdict on each file, and what they made of the condition; `sources` are all files of the set."""
         return without_conflicts(
-            lambda conflicting: self.judge(sources, None if conflicting else progress, conflicting)
+            lambda conflicting: self.evaluate(sources, None if conflicting else progress, conflicting)
         )
 
-    def judge(
+    def evaluate(
         self, sources: list[Source], progress: Progress | None = None, conflicting: frozenset[int] = frozenset()
     ) -> tuple[list[FileVerdict], Findings]:
         """Return the verdict on each file, and what they made of the condition.
@@ -155,7 +157,7 @@ class Judge:
         self._by_index(sources, binder, known)
         others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
         judged = []
-        plans = ((source, self._judge_file(source, binder, kept)) for source, kept in self._with_filters(others))
+        plans = ((source, self._evaluate_file(source, binder, kept)) for source, kept in self._with_filters(others))
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if self.strays.take(source, outcome):
                 judged.append(FileVerdict(source.name, source.size, excluded="it is not a Parquet file", by=TYPE))
@@ -196,7 +198,9 @@ class Judge:
             for leaf in recorded.leaves
             if names[leaf.path[0] if self.case_sensitive else leaf.path[0].casefold()] == 1
         ]
-        likes: dict[tuple[Partitions, Unproved], tuple[Bound, list[tuple[int, Sequence[Bounds | None]]]]] = {}
+        likes: dict[
+            tuple[Partitions, Unproved], tuple[BoundPredicate, list[tuple[int, Sequence[ColumnStatistics | None]]]]
+        ] = {}
         for number, source in enumerate(sources):
             if known[number] is not None:
                 continue
@@ -209,7 +213,7 @@ class Judge:
                 likes[like] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in provable(bound)]
             bound, columns = likes[like]
             at = self.table.number(source)
-            verdict = bound.judge(RecordedFile({index: column[at] for index, column in columns}), 0)
+            verdict = bound.evaluate(RecordedFile({index: column[at] for index, column in columns}), 0)
             if verdict.rank is CANNOT:
                 reason = f"{verdict.reason} ({recorded.where})"
                 known[number] = FileVerdict(source.name, source.size, excluded=reason, by=verdict.by)
@@ -241,34 +245,36 @@ class Judge:
                 if (verdict := like.verdict(of_file)).rank is CANNOT:
                     known[number] = _ruled_out(sources[number], file, verdict)
 
-    def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, OfTable]]:
+    def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, TableFilters]]:
         """Return the files, each with the filters that its table keeps for it."""
         if self.table is None or not self.table.has_filters:
-            return ((source, NOTHING) for source in sources)
+            return ((source, NO_FILTERS) for source in sources)
         names = {path[0] for path in equated(self.predicate)} if self.case_sensitive else None
         options = fsspec_options(self.table.storage_options)
-        return of_table(sources, self.table.files, names, storage_options=options, limits=self.limits, log=self.log)
+        return with_table_filters(
+            sources, self.table.files, names, storage_options=options, limits=self.limits, log=self.log
+        )
 
-    def _judge_file(self, source: Source, binder: Binder, kept: OfTable) -> Plan[FileVerdict]:
+    def _evaluate_file(self, source: Source, binder: Binder, kept: TableFilters) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
-        file = JudgedFile(footer)
-        if filters := (*in_footer(footer), *kept.filters):
+        file = FileWithFooter(footer)
+        if filters := (*filters_in_footer(footer), *kept.filters):
             file.absent = absent(bound, footer, filters)
-        verdicts = bound.judge_all(file, footer.num_row_groups)
+        verdicts = bound.evaluate_all(file, footer.num_row_groups)
         for row_group, group in enumerate(footer.metadata.row_groups):
             if group.num_rows == 0:
                 verdicts[row_group] = _NO_ROWS
         open_groups = [row_group for row_group, verdict in enumerate(verdicts) if verdict.rank is ASK]
-        asking = bound.asking(file, open_groups)
-        while wanted := list(islice(asking, FILTERS_AT_ONCE)):
+        undecided = bound.undecided(file, open_groups)
+        while wanted := list(islice(undecided, FILTERS_AT_ONCE)):
             questions = [file.open[test.number, row_group] for test, row_group in wanted]
             plan = ask(questions, end=footer.start, seen=footer.derived.sound_headers)
             answers = yield from with_tail(footer, plan)
             for (test, row_group), answer in zip(wanted, answers, strict=True):
                 file.answers[test.number, row_group] = answer
         for row_group in open_groups:
-            verdicts[row_group] = bound.judge(file, row_group)
+            verdicts[row_group] = bound.evaluate(file, row_group)
         if kept.problem and any(equated(self.predicate)):
             verdicts = [v._replace(reason=kept.explained(v.reason)) if v.rank is MIGHT else v for v in verdicts]
         return _record(source, footer, verdicts)

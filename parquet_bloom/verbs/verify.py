@@ -15,7 +15,13 @@ from typing import Any, ClassVar
 from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError, describe_error
 from parquet_bloom.filters.parquet import StoredFilter, read_filters
 from parquet_bloom.filters.protocol import FileFilter
-from parquet_bloom.filters.stored import Beside, OfTable, in_footer, of_tables, unusable
+from parquet_bloom.filters.stored import (
+    OtherFilter,
+    TableFilters,
+    filters_in_footer,
+    unusable_filters,
+    with_filters_of_their_tables,
+)
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.schema import find_leaf, parse_path
 from parquet_bloom.results import Record, Table
@@ -24,7 +30,7 @@ from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
-from parquet_bloom.values.encoding import format_value, hash_plain, untrusted
+from parquet_bloom.values.encoding import format_value, hash_plain, why_untrusted
 from parquet_bloom.values.mistakes import mistaken_encodings
 from parquet_bloom.verbs.inspect import PARQUET, WHOLE_FILE
 from parquet_bloom.verbs.paimon_files import as_logical
@@ -131,7 +137,7 @@ def verify(
 
     def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
         strays = Strays()
-        of_files = of_tables(sources, storage_options=storage_options)
+        of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
         for source, outcome in drive((source, _survey(source, wanted, kept)) for source, kept in of_files):
             if strays.take(source, outcome):
                 tick(source.size)
@@ -147,15 +153,15 @@ def verify(
     return Verification(files)
 
 
-_Survey = tuple[Footer, list[StoredFilter], list[FileFilter | Beside], str | None]
+_Survey = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]
 
 
-def _survey(source: Source, wanted: list[tuple[str, ...]] | None, kept: OfTable) -> Plan[_Survey]:
+def _survey(source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFilters) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
     leaves = footer.leaves if wanted is None else [source.find_leaf(footer.leaves, p) for p in wanted]
-    others: list[FileFilter | Beside] = [*in_footer(footer), *kept.filters]
+    others: list[FileFilter | OtherFilter] = [*filters_in_footer(footer), *kept.filters]
     others = [one for one in others if any(leaf.path == one.column for leaf in leaves)]
-    others += (one for one in unusable(footer) if any(leaf.name == one.column for leaf in leaves))
+    others += (one for one in unusable_filters(footer) if any(leaf.name == one.column for leaf in leaves))
     return footer, (yield from read_filters(footer, leaves)), others, kept.problem
 
 
@@ -180,15 +186,17 @@ def _verify_file(source: Source, survey: _Survey, threads: int, count: Callable[
     return VerifiedFile(source.name, footer.created_by, (*verdicts, *of_file), problem)
 
 
-def _verify_of_file(source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | Beside) -> VerifiedFilter:
+def _verify_of_file(
+    source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | OtherFilter
+) -> VerifiedFilter:
     """Return the verdict on a filter of another format, which is asked for every value of the file."""
-    path = parse_path(found.column) if isinstance(found, Beside) else found.column
+    path = parse_path(found.column) if isinstance(found, OtherFilter) else found.column
     leaf = find_leaf(footer.leaves, path)
 
     def verdict(kind: str, **fields: Any) -> VerifiedFilter:
         return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=found.format, **fields)
 
-    if isinstance(found, Beside):
+    if isinstance(found, OtherFilter):
         return verdict(UNUSABLE, cause=found.problem)
     num_values = 0
     missing: list[Any] = []
@@ -225,7 +233,7 @@ def _verify_filter(
     bloom = stored.bloom
     if bloom is None:
         return verdict(UNUSABLE, cause=stored.problem)
-    if reason := untrusted(leaf):
+    if reason := why_untrusted(leaf):
         # Its values are not asked for; a filter that holds nothing is wrong without a look at them.
         return verdict(FALSE_NEGATIVE if bloom.is_empty else OK, cause=f"never trusted: {reason}")
     counts = Counter[str]()

@@ -11,7 +11,7 @@ from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
 from parquet_bloom.filters.engines import DATAFUSION
-from parquet_bloom.values.encoding import unbuildable
+from parquet_bloom.values.encoding import why_unbuildable
 
 # DataFusion fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
@@ -133,7 +133,7 @@ def test_uses_filters_of_the_kinds_that_our_table_says(context, kind_files, kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_reads_the_row_groups_that_our_filters_leave(context, kind_files, kind):
     files = kind_files(kind)
-    if unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DATAFUSION):
+    if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DATAFUSION):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
         literal, values = of_the_row(context, source)

@@ -10,7 +10,7 @@ from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, retrofit, sample
 
 from parquet_bloom import inspect
 from parquet_bloom.filters.engines import DUCKDB, users
-from parquet_bloom.values.encoding import unbuildable
+from parquet_bloom.values.encoding import why_unbuildable
 
 # DuckDB fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
@@ -123,7 +123,7 @@ def test_uses_filters_of_the_kinds_that_our_table_says(db, kind_files, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_reads_the_row_groups_that_our_filters_leave(db, kind_files, kind):
     files = kind_files(kind)
-    if unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DUCKDB):
+    if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DUCKDB):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
         sql = f"SELECT k FROM '{files['ours']}' WHERE {condition('v', literal_of_the_row(db, source))}"

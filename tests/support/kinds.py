@@ -29,7 +29,7 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import find
 from parquet_bloom.values.arrays import hash_array, plain_value
-from parquet_bloom.values.encoding import hash_plain, unbuildable
+from parquet_bloom.values.encoding import hash_plain, why_unbuildable
 
 ROWS, ROW_GROUP_ROWS = 400, 100
 
@@ -232,7 +232,7 @@ def check_use(files: dict[str, Path], engine: str, ask: Callable[[Path, str], li
             used.add(leaf.name)
         if ask(files["exact"], leaf.name) != truth:
             harmed.add(leaf.name)
-        if unbuildable(leaf):
+        if why_unbuildable(leaf):
             refused.add(leaf.name)
         if any(engine in hazard for hazard in engines.hazards(leaf, 64, has_length=True)):
             warned.add(leaf.name)

@@ -13,7 +13,7 @@ from kinds import footer_of
 
 import parquet_bloom
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.values.encoding import unbuildable
+from parquet_bloom.values.encoding import why_unbuildable
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ENTRIES: list[dict[str, Any]] = json.loads((FIXTURES / "MANIFEST.json").read_text("utf-8"))
@@ -47,7 +47,7 @@ def named(entries: Iterable[dict[str, Any]]) -> list[Any]:
 
 def supported(path: Path | str) -> list[LeafColumn]:
     """Returns the leaves of a file that `add` gives filters."""
-    return [leaf for leaf in footer_of(path).leaves if not unbuildable(leaf)]
+    return [leaf for leaf in footer_of(path).leaves if not why_unbuildable(leaf)]
 
 
 def plain_leaves(path: Path | str) -> list[LeafColumn]:

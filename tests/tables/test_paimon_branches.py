@@ -14,7 +14,7 @@ from files import unpacked
 import parquet_bloom
 from parquet_bloom import inspect, lookup, paimon, probe, prune, verify
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.filters.stored import of_table
+from parquet_bloom.filters.stored import with_table_filters
 from parquet_bloom.storage.listing import find, find_flat
 from parquet_bloom.tables import FileIndex, snapshot_of
 
@@ -90,8 +90,8 @@ def test_parts_and_lists_of_tables_are_refused(table: Path) -> None:
 
 
 DAMAGES = {
-    "of version 2; 1 is read here": lambda data: data[:8] + b"\0\0\0\2" + data[12:],
-    "does not start like Paimon's file indexes do": lambda data: b"x" + data[1:],
+    "has version 2; only 1 is supported": lambda data: data[:8] + b"\0\0\0\2" + data[12:],
+    "does not start like Paimon's file indexes": lambda data: b"x" + data[1:],
     "does not fit": lambda data: data[:20],
     "is gone": None,
 }
@@ -126,6 +126,6 @@ def test_an_index_in_the_manifest_that_cannot_be_used_says_so(tmp_path: Path) ->
     assert snapshot is not None
     live = {source: file for file in snapshot.files for source in find(file.path)}
     broken = {s: replace(f, file_index=FileIndex({"id": "BIGINT"}, data=b"no index")) for s, f in live.items()}
-    for _, kept in of_table(broken, broken, None):
+    for _, kept in with_table_filters(broken, broken, None):
         assert kept.filters == ()
         assert "cannot be used: in the table's manifest" in str(kept.problem)

@@ -19,7 +19,7 @@ from values.stored import leaf
 
 from parquet_bloom.errors import CorruptFileError, LiteralError
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.values.encoding import decode_plain, encode_literal, hash_plain, unbuildable, untrusted
+from parquet_bloom.values.encoding import decode_plain, encode_literal, hash_plain, why_unbuildable, why_untrusted
 from parquet_bloom.values.literals import TimeOfDay, Timestamp
 
 INT32, INT64, FLOAT, DOUBLE = leaf("INT32"), leaf("INT64"), leaf("FLOAT"), leaf("DOUBLE")
@@ -358,24 +358,24 @@ NO_TYPE = [
 
 @pytest.mark.parametrize("column", NO_TYPE, ids=lambda column: column.type_name)
 def test_a_type_that_the_format_lacks_is_neither_built_nor_trusted(column: LeafColumn) -> None:
-    assert "not a type that the format defines" in (untrusted(column) or "")
-    assert unbuildable(column) == untrusted(column)
-    assert encode_literal(column, 1).reason == untrusted(column)
+    assert "not a type that the format defines" in (why_untrusted(column) or "")
+    assert why_unbuildable(column) == why_untrusted(column)
+    assert encode_literal(column, 1).reason == why_untrusted(column)
 
 
 def test_boolean_and_float16_are_not_built() -> None:
-    assert unbuildable(leaf("BOOLEAN"))
-    assert untrusted(leaf("BOOLEAN"))
-    assert unbuildable(HALF)
-    assert untrusted(HALF) is None
+    assert why_unbuildable(leaf("BOOLEAN"))
+    assert why_untrusted(leaf("BOOLEAN"))
+    assert why_unbuildable(HALF)
+    assert why_untrusted(HALF) is None
     for name in ("UNKNOWN", "VARIANT", "GEOMETRY", "GEOGRAPHY", "INTERVAL", "UNKNOWN_TO_US"):
-        assert unbuildable(leaf("BYTE_ARRAY", name)) == untrusted(leaf("BYTE_ARRAY", name)) is not None
+        assert why_unbuildable(leaf("BYTE_ARRAY", name)) == why_untrusted(leaf("BYTE_ARRAY", name)) is not None
 
 
 @pytest.mark.parametrize("column", list(dict.fromkeys(row[0] for row in GOLDEN)), ids=lambda column: column.type_name)
 def test_every_type_of_the_table_is_trusted(column: LeafColumn) -> None:
-    assert untrusted(column) is None
-    assert (unbuildable(column) is None) == (column is not HALF)
+    assert why_untrusted(column) is None
+    assert (why_unbuildable(column) is None) == (column is not HALF)
 
 
 # --- decoding -------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from parquet_bloom import lookup
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.tree import col
-from parquet_bloom.values.statistics import BoundsReader
+from parquet_bloom.values.statistics import StatisticsReader
 from parquet_bloom.verbs.prune import prune
 from parquet_bloom.verbs.verdicts import RowGroupVerdict
 
@@ -407,5 +407,5 @@ def test_reasons_are_told(tmp_path: Path) -> None:
     craft(path, pa.array([1, 9]), bounds(i64(7), i64(3)))
     assert verdict(path, C > 100).reason == "the min is above the max"
     _, footer = opened(path)
-    known = BoundsReader(footer.leaves[0]).read(footer, 0)
+    known = StatisticsReader(footer.leaves[0]).read(footer, 0)
     assert (known.low, known.high, known.is_all_null) == (None, None, False)

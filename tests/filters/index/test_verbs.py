@@ -234,7 +234,7 @@ def test_wrong_options(tmp_path: Path, arguments: dict[str, Any], error: type[Ex
 
 def indexable(path: Path) -> list[str]:
     _, footer = opened(path)
-    constant = [leaf for leaf in footer.leaves if len(leaf.path) == 1 and index_build.unsupported(leaf) is None]
+    constant = [leaf for leaf in footer.leaves if len(leaf.path) == 1 and index_build.why_unsupported(leaf) is None]
     return [leaf.name for leaf in constant]
 
 

@@ -12,14 +12,14 @@ from files import FIXTURES, PYARROW_CANNOT, SOUND, fixture, footer_bytes, names,
 
 from parquet_bloom import add, drop, hudi, inspect, verify
 from parquet_bloom.format.splice import splice_filters, splice_key_values
-from parquet_bloom.values.encoding import unbuildable
+from parquet_bloom.values.encoding import why_unbuildable
 
 
 def columns(path: Path) -> list[str]:
     """The leaves of a file that can have a filter, and that pyarrow can decode."""
     name = path.relative_to(FIXTURES).as_posix() if path.is_relative_to(FIXTURES) else ""
     leaves = opened(path)[1].leaves
-    return [leaf.name for leaf in leaves if not unbuildable(leaf) and leaf.name not in PYARROW_CANNOT.get(name, ())]
+    return [leaf.name for leaf in leaves if not why_unbuildable(leaf) and leaf.name not in PYARROW_CANNOT.get(name, ())]
 
 
 def rows(data: bytes, name: str) -> bytes:
