@@ -67,10 +67,11 @@ def why_unsupported(leaf: LeafColumn) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A row to be, and the bitsets of its filters."""
+    """A row to be, and the bitsets of its filters; `of` is the local file that they are of, or are copied from."""
 
     entry: Entry
     bitsets: tuple[bytes, ...] = ()
+    of: str = ""
 
     @property
     def num_bytes(self) -> int:
@@ -118,6 +119,8 @@ def build(
             rows.append(Built(replace(entry, problem=describe_error(error))))
         except OSError as error:
             return error  # which may pass
+    if source.is_local:
+        rows = [replace(row, of=source.path) for row in rows]
     return rows  # of the file as it was listed, which it will never be again if it was changed meanwhile
 
 
@@ -224,6 +227,7 @@ def in_segments(folder: Folder, built: Iterable[Built]) -> Iterator[Segment]:
 
 
 def _segment(folder: Folder, rows: list[Built]) -> Segment:
+    files = {row.of for row in rows if row.of}  # who cannot read all of them cannot read the segment
     by_size: dict[tuple[str, int], list[bytes]] = {}
     places: list[list[tuple[tuple[str, int], int]]] = []
     for row in rows:
@@ -236,7 +240,7 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
     written: list[Blocks] = []
     for (column, _), bitsets in by_size.items():
         data, blocks = blocks_file(f"blocks-{uuid.uuid4().hex}.parquet", column, bitsets)
-        folder.create(blocks.name, data)
+        folder.create(blocks.name, data, like=files)
         written.append(blocks)
     numbers = {key: number for number, key in enumerate(by_size)}
     entries = [
@@ -246,5 +250,5 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
     entries.sort(key=lambda entry: (entry.column, entry.path))
     data = entries_bytes(entries)
     name = f"entries-{uuid.uuid4().hex}.parquet"
-    folder.create(name, data)
+    folder.create(name, data, like=files)
     return Segment(name, len(data), zlib.crc32(data), len(entries), tuple(written))

@@ -124,7 +124,8 @@ def _rows_of(folder: Folder, segment: Segment, counting: Mapping[tuple[str, str]
     for entry in rows_in(folder, segment):
         is_whole = all(slot.blocks in bitsets for slot in entry.slots)
         if is_whole and counting.get((entry.path, entry.column)) == segment.name:
-            yield Built(entry, tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots))
+            found = tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots)
+            yield Built(entry, found, folder.local_path(segment.name))
 
 
 def sweep(folder: Folder) -> None:

@@ -29,7 +29,7 @@ from parquet_bloom.results import arrow_schema, to_row
 from parquet_bloom.spark.session import cores, interruptibly, job
 from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
-from parquet_bloom.storage.local_files import temporary_path
+from parquet_bloom.storage.local_files import leftovers
 from parquet_bloom.storage.rewrite import join_output, rewrite
 from parquet_bloom.storage.store_errors import ask
 from parquet_bloom.storage.strays import parquet_only
@@ -218,9 +218,11 @@ def _there(sources: list[Source], targets: list[str | None], output: PathLike | 
 def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
     """Remove what killed tasks left half written, where the driver can see it."""
     for source, target in zip(sources, targets, strict=True):
-        if source.local is None or not temporary_path(Path(target or os.path.realpath(source.local))).exists():
+        if source.local is None:
             continue
         with suppress(ParquetBloomError, OSError):
+            if not leftovers(Path(target or os.path.realpath(source.local))):
+                continue
             (now,) = find(source.path)
             with rewrite(now, now.size, target=target):
                 pass  # a rewrite clears its way, and leaves nothing itself unless it is committed

@@ -208,7 +208,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
             try:
                 if descriptor is None:
                     descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-                read = [os.pread(descriptor, stop - start, start) for start, stop in merged]
+                read = [local_files.read_at(descriptor, stop - start, start) for start, stop in merged]
             except OSError as error:
                 failed = error
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,10 @@ class Folder:
         except FileNotFoundError:
             return []
 
+    def local_path(self, name: str) -> str:
+        """Return the path of one of its files on this machine's disks; none of another store's."""
+        return f"{self.path.rstrip('/')}/{name}" if self._is_local else ""
+
     def source(self, name: str) -> Source:
         """Return one of its files; raises `FileNotFoundError`."""
         path = f"{self.path.rstrip('/')}/{name}"
@@ -54,12 +58,16 @@ class Folder:
             return stat_source(self.fs, path, path, os.stat(path), name)
         return remote_source(self.fs, ask(self.name, self.fs.info, path), self.path, self.name)
 
-    def create(self, name: str, data: bytes) -> None:
-        """Write a new file whole, or raise `FileExistsError`, also where another writer was a moment before."""
+    def create(self, name: str, data: bytes, *, like: Iterable[str] = ()) -> None:
+        """Write a new file whole, or raise `FileExistsError`, also where another writer was a moment before.
+
+        On a local disk it can be read by those who can read all the files that it is `like`, given by their paths; by
+        default the last file beside it.
+        """
         path = f"{self.path.rstrip('/')}/{name}"
         if self._is_local:
-            os.makedirs(self.path, exist_ok=True)
-            local_files.create(Path(path), data)
+            local_files.make_folder(Path(self.path))
+            local_files.create(Path(path), data, like=_statuses(like))
         elif s3.is_s3(self.fs):
             ask(self.name, s3.create, self.fs, path, data)
         else:
@@ -132,3 +140,9 @@ class Folder:
         if self._is_local:
             with contextlib.suppress(OSError):
                 os.rmdir(self.path)
+
+
+def _statuses(paths: Iterable[str]) -> Iterator[os.stat_result]:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            yield os.stat(path)

@@ -1,9 +1,13 @@
-"""Writes a local file so that every moment shows the old file or the new one, whole.
+"""Reads local files, and writes them so that every moment shows the old file or the new one, whole.
 
 `Rewrite` copies a prefix of the old file into a dot-prefixed temporary file beside the target (engines skip
 such names), takes what is appended, and on `commit` renames it over the target, or to a new name that must not
-exist. The temporary file's name is fixed by the target's and the file is locked while it is written: so writers
-exclude each other, and what a killed writer left is found and removed by the next one.
+exist.
+
+Other users may be able to write to the folder. So a temporary file has a name that cannot be guessed, is never
+one that was there before, and can be opened by its owner alone until it is complete; then it takes the mode, and
+from root the owner, of the file that it replaces or stands beside. It is locked while it is written: so what a
+killed writer left is recognised, and removed by the next one.
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import stat
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
+from parquet_bloom.format.footer import MAGIC
 
 _COPY_STEP = 64 * 1024 * 1024
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of a whole file
@@ -32,11 +39,48 @@ def version(status: os.stat_result) -> str:
     return f"{s.st_dev:x}-{s.st_ino:x}-{s.st_size:x}-{s.st_mtime_ns:x}-{s.st_ctime_ns:x}"
 
 
+def read_at(fd: int, length: int, start: int) -> bytes:
+    """Return bytes of a file, as many as asked for unless the file ends before; one read may return fewer."""
+    data = os.pread(fd, length, start)
+    if len(data) in (0, length):
+        return data
+    parts = [data]
+    done = len(data)
+    while done < length and (data := os.pread(fd, length - done, start + done)):
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)
+
+
 def temporary_path(target: Path) -> Path:
-    """Return the one temporary name that writers of `target` use."""
+    """Return a new name, beside `target`, for a temporary file that is to become it."""
+    return target.with_name(f"{_temporary_prefix(target)}{os.urandom(8).hex()}{_TEMPORARY}")
+
+
+def leftovers(target: Path) -> list[Path]:
+    """Return the temporary files that are to become `target`, of writers that live or were killed, by their names."""
+    prefix = _temporary_prefix(target)
+    return [target.with_name(name) for name in _names(target.parent) if _is_temporary(name, prefix)]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except PermissionError:  # a folder that may be written to need not be one that may be listed
+        return []
+
+
+_TEMPORARY = ".parquet-bloom.tmp"
+
+
+def _temporary_prefix(target: Path) -> str:
     name = os.fsencode(target.name)
     digest = hashlib.sha256(name).hexdigest()[:8]
-    return target.with_name(f".{os.fsdecode(name[:100])}.{digest}.parquet-bloom.tmp")
+    return f".{os.fsdecode(name[:100])}.{digest}."
+
+
+def _is_temporary(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and re.fullmatch(rf"[0-9a-f]{{16}}{_TEMPORARY}", name[len(prefix) :]) is not None
 
 
 class Rewrite:
@@ -44,7 +88,7 @@ class Rewrite:
 
     With `target` the new file appears under that name, which must not exist; without, it replaces `old`, whose
     owner, mode and extended attributes it takes. Use it as a context manager: leaving it without `commit`
-    removes every trace. `stale` names the leftover of a killed writer that was removed, if there was one.
+    removes every trace. `stale` names the leftovers of killed writers that were removed, if there were any.
     Raises `ConcurrentChangeError` if `old` is not at `version` any more or another writer is at work.
     """
 
@@ -55,13 +99,12 @@ class Rewrite:
         self._target = target or self._old_path
         self._in_place = target is None
         self._keep, self._version, self._keep_mtime = keep, version, keep_mtime
-        self.stale: str | None = None
         self.position = keep
-        self._committed = False
         with contextlib.ExitStack() as undo:
             self._old = undo.enter_context(self._old_path.open("rb", buffering=0))
             if self._in_place:  # held until the checksum file is back, so that the next writer finds it
-                self._exclude_others(self._old.fileno(), self._old_path)
+                self._exclude_others()
+            self.stale = " and ".join(map(str, self._remove_leftovers())) or None
             self._status = os.fstat(self._old.fileno())
             self._check_unchanged(self._status)
             if self._in_place and self._status.st_nlink > 1:
@@ -72,38 +115,37 @@ class Rewrite:
             if not self._in_place and os.path.lexists(self._target):
                 raise FilterExistsError(f"{self._target} already exists; choose another path, or remove it first")
             self._checksums = _Checksums.of(self._old_path, self._old.fileno()) if self._in_place else None
-            self._temporary = temporary_path(self._target)
-            self._fd = self._create_temporary()
-            undo.callback(os.close, self._fd)
-            undo.callback(self._abandon)
+            self._temporary, self._fd = _create_locked(self._target)
+            undo.callback(_close, self._fd)
+            undo.callback(_discard, self._temporary)
             self._undo = undo.pop_all()
 
-    def _create_temporary(self) -> int:
-        _unlink(_Checksums.temporary(self._target))
-        while True:
-            mode = 0o600 if self._in_place else 0o666
-            fd = os.open(self._temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-            try:
-                self._exclude_others(fd, self._temporary)
-            except BaseException:
-                os.close(fd)
-                raise
-            if not os.fstat(fd).st_size:
-                return fd
-            self.stale = str(self._temporary)
-            self._temporary.unlink()
-            os.close(fd)
-
-    def _exclude_others(self, fd: int, path: Path) -> None:
+    def _exclude_others(self) -> None:
         try:
-            _lock(fd, path)
+            _lock(self._old.fileno(), self._old_path)
         except (BlockingIOError, FileNotFoundError):
-            raise ConcurrentChangeError(f"{self._target} is being written by another parquet-bloom") from None
+            raise self._is_busy() from None
 
-    def _abandon(self) -> None:
-        # While we hold its lock the temporary name is ours; after the rename it may be the next writer's.
-        if not self._committed:
-            _unlink(self._temporary)
+    def _is_busy(self) -> ConcurrentChangeError:
+        return ConcurrentChangeError(f"{self._target} is being written by another parquet-bloom")
+
+    def _remove_leftovers(self) -> Iterator[Path]:
+        """Remove what killed writers left, and yield each file that had something in it.
+
+        Raises `ConcurrentChangeError` if another process of this user is about to write a new `target`.
+        """
+        owners = {os.geteuid()}
+        if os.geteuid() == 0:  # which gives a file to its owner just before it is renamed
+            owners.add(os.fstat(self._old.fileno()).st_uid)
+        side = leftovers(_Checksums.path_of(self._target)) if self._in_place else []
+        try:
+            for path in side:
+                _remove_leftover(path, {_Checksums.MAGIC}, owners)
+            for path in leftovers(self._target):  # zeros are a copy that a power cut has lost
+                if _remove_leftover(path, {MAGIC, bytes(len(MAGIC))}, owners):
+                    yield path
+        except BlockingIOError:
+            raise self._is_busy() from None
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +175,7 @@ class Rewrite:
 
     def read(self, start: int, length: int) -> bytes:
         """Return bytes of the new file as they are now."""
-        return os.pread(self._fd, length, start)
+        return read_at(self._fd, length, start)
 
     def commit(self) -> None:
         """Make the new file visible under its name, durably; readers of the old one keep theirs.
@@ -149,11 +191,14 @@ class Rewrite:
         if self._in_place:
             self._replace()
         else:
-            self._appear()
-        self._committed = True
+            try:
+                _appear(self._temporary, self._target)
+            except FileExistsError:
+                raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
+        # From here on the file is written, and nothing may raise.
         _sync_directory(self._target.parent)
         if self._checksums:
-            with contextlib.suppress(OSError):  # without a side file the data is merely unchecked
+            with contextlib.suppress(OSError, UnsupportedError):  # without a side file the data is merely unchecked
                 self._checksums.rewrite(self._fd, self._keep)
 
     def _replace(self) -> None:
@@ -162,20 +207,6 @@ class Rewrite:
         if self._checksums:
             _unlink(self._checksums.path)
         self._temporary.replace(self._target)
-
-    def _appear(self) -> None:
-        try:
-            os.link(self._temporary, self._target)
-        except FileExistsError:
-            raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY_SO:
-                raise
-            if os.path.lexists(self._target):  # a file system without hard links
-                raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
-            self._temporary.rename(self._target)
-        else:
-            self._temporary.unlink()
 
     def _check_unchanged(self, status: os.stat_result) -> None:
         if version(status) != self._version:
@@ -189,6 +220,8 @@ class Rewrite:
                 os.fchown(self._fd, old.st_uid, old.st_gid)
             _copy_extended_attributes(self._old.fileno(), self._fd)
             os.fchmod(self._fd, stat.S_IMODE(old.st_mode))
+        else:
+            _take_access(self._fd, [old])
         if self._keep_mtime:
             os.utime(self._fd, ns=(old.st_atime_ns, old.st_mtime_ns))
 
@@ -199,31 +232,31 @@ class _Checksums:
     `crc\\0`, int32 big-endian bytes per chunk, then a CRC-32 (big-endian) for each chunk of the data file.
     """
 
-    _MAGIC = b"crc\0"
+    MAGIC = b"crc\0"
 
-    def __init__(self, path: Path, step: int, sums: bytes) -> None:
-        self.path, self._step, self._sums = path, step, sums
+    def __init__(self, path: Path, status: os.stat_result, step: int, sums: bytes) -> None:
+        self.path, self._status, self._step, self._sums = path, status, step, sums
 
     @staticmethod
-    def temporary(data_file: Path) -> Path:
-        return temporary_path(data_file.with_name(f".{data_file.name}.crc"))
+    def path_of(data_file: Path) -> Path:
+        return data_file.with_name(f".{data_file.name}.crc")
 
     @classmethod
     def of(cls, data_file: Path, fd: int) -> _Checksums | None:
         """Return the side file of `data_file` if it has one; refuses one that does not fit its end."""
-        path = data_file.with_name(f".{data_file.name}.crc")
+        path = cls.path_of(data_file)
+        size = os.fstat(fd).st_size
         try:
-            content = path.read_bytes()
+            content, status = _read_regular(path, 8 + 4 * size)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
                 return None
             raise
-        size = os.fstat(fd).st_size
         step = int.from_bytes(content[4:8], "big")
-        if content[:4] == cls._MAGIC and step > 0 and len(content) == 8 + 4 * -(-size // step):
+        if content[:4] == cls.MAGIC and step > 0 and len(content) == 8 + 4 * -(-size // step):
             start = (size - 1) // step * step
-            if content[-4:] == _crc(os.pread(fd, size - start, start)):
-                return cls(path, step, content[8:])
+            if content[-4:] == _crc(fd, start, size - start):
+                return cls(path, status, step, content[8:])
         raise UnsupportedError(
             f"{data_file} does not match its checksum file {path.name}: it was changed after it was written; "
             "remove the checksum file if the data is right"
@@ -235,18 +268,36 @@ class _Checksums:
         size = os.fstat(fd).st_size
         sums = [self._sums[: 4 * whole]]
         starts = range(whole * self._step, size, self._step)
-        sums += (_crc(os.pread(fd, min(self._step, size - at), at)) for at in starts)
-        temporary = temporary_path(self.path)
-        try:
-            temporary.write_bytes(self._MAGIC + self._step.to_bytes(4, "big") + b"".join(sums))
+        sums += (_crc(fd, at, min(self._step, size - at)) for at in starts)
+        content = self.MAGIC + self._step.to_bytes(4, "big") + b"".join(sums)
+        with _written(self.path, content, [self._status]) as temporary:
             temporary.replace(self.path)
-        except BaseException:
-            _unlink(temporary)
-            raise
 
 
-def _crc(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(4, "big")
+def _crc(fd: int, start: int, length: int) -> bytes:
+    """Return the CRC-32 of some of a file; a chunk may be of 2 GiB."""
+    crc = 0
+    for at in range(start, start + length, _CRC_STEP):
+        wanted = min(_CRC_STEP, start + length - at)
+        data = read_at(fd, wanted, at)
+        if len(data) != wanted:
+            raise OSError(errno.EIO, "the file became shorter while its checksums were computed")
+        crc = zlib.crc32(data, crc)
+    return crc.to_bytes(4, "big")
+
+
+_CRC_STEP = 16 * 1024 * 1024
+
+
+def _read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result]:
+    """Return what is in a file of at most so many bytes, and its status; what is not a file is as good as empty."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(fd)
+        is_readable = stat.S_ISREG(status.st_mode) and status.st_size <= most
+        return read_at(fd, status.st_size, 0) if is_readable else b"", status
+    finally:
+        _close(fd)
 
 
 def _copy(source: int, target: int, length: int) -> None:
@@ -265,7 +316,7 @@ def _copy(source: int, target: int, length: int) -> None:
         if isinstance(error, OSError) and error.errno not in _CANNOT_COPY_SO:
             raise
     while done < length:
-        data = os.pread(source, min(_COPY_STEP // 16, length - done), done)
+        data = read_at(source, min(_COPY_STEP // 16, length - done), done)
         if not data:
             raise ConcurrentChangeError("the file became shorter while it was copied")
         done += os.pwrite(target, data, done)
@@ -280,38 +331,162 @@ def _copy_extended_attributes(source: int, target: int) -> None:
                 os.setxattr(target, name, os.getxattr(source, name))
 
 
-def _lock(fd: int, path: Path) -> None:
+def _lock(fd: int, path: Path) -> bool:
+    """Lock a file, and return False where the file system has no locks; raises `BlockingIOError` if others hold it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:
-        return  # a file system without locks
-    if not os.path.samestat(os.fstat(fd), path.stat()):
+        return False
+    if not os.path.samestat(os.fstat(fd), path.lstat()):
         raise BlockingIOError  # its writer renamed it between our open and our lock
+    return True
 
 
-def create(target: Path, data: bytes) -> None:
-    """Write a new file that appears whole and for good; raises `FileExistsError` where there is one."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.parquet-bloom.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-        try:
-            os.link(temporary, target)  # which, unlike renaming, replaces nothing
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY_SO:
-                raise
-            if os.path.lexists(target):  # a file system without hard links
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-            temporary.rename(target)
-    finally:
-        os.close(fd)
-        _unlink(temporary)
+# ---- new files ---------------------------------------------------------------------------
+
+
+def create(target: Path, data: bytes, *, like: Iterable[os.stat_result] = ()) -> None:
+    """Write a new file that appears whole and for good; raises `FileExistsError` where there is one.
+
+    It may be read by those, and as root belongs to the one, who may read all that is `like` it: by default the last
+    file beside it, or where there is none the folder.
+    """
+    with _written(target, data, [*like] or [_last_beside(target)]) as temporary:
+        _appear(temporary, target)
     _sync_directory(target.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with the access that its parent gives, unless there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(0o700)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _take_access(fd, [path.parent.stat()], most=0o2777)
+        finally:
+            _close(fd)
+
+
+@contextlib.contextmanager
+def _written(target: Path, data: bytes, like: list[os.stat_result]) -> Iterator[Path]:
+    """Give a complete temporary file of `data`, which is to become `target`, and remove what is left of it."""
+    temporary, fd = _create_locked(target)
+    try:
+        done, view = 0, memoryview(data)
+        while done < len(data):
+            done += os.pwrite(fd, view[done:], done)
+        _take_access(fd, like)
+        os.fsync(fd)
+        yield temporary
+    finally:
+        _discard(temporary)
+        _close(fd)
+
+
+def _create_locked(target: Path) -> tuple[Path, int]:
+    """Create an empty temporary file that only its owner can open; return its path and its descriptor, locked."""
+    while True:
+        path = temporary_path(target)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _require_own(fd, path)
+            _lock(fd, path)
+        except (BlockingIOError, FileNotFoundError):  # another writer took it for a leftover before it was locked
+            _close(fd)
+            _discard(path)
+        except BaseException:
+            _close(fd)
+            _discard(path)
+            raise
+        else:
+            return path, fd
+
+
+def _require_own(fd: int, path: Path) -> None:
+    """Raise `UnsupportedError` unless a new file is one that nobody else has."""
+    status = os.fstat(fd)
+    owners = {os.geteuid(), path.parent.stat().st_uid}  # some file systems give all files the owner of their folder
+    is_owned = status.st_uid in owners or os.geteuid() == 0  # and some take root for somebody else
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_owned:
+        raise UnsupportedError(f"{path} is not the file that was created; do not write to a folder of this kind")
+
+
+def _remove_leftover(path: Path, beginnings: set[bytes], owners: set[int]) -> int:
+    """Remove a temporary file of a killed writer, and return its size; 0 if it is not surely one, and stays.
+
+    It has one of these owners, nobody has locked it, and it is empty or begins as its kind does. Raises
+    `BlockingIOError` if its writer lives.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners or not _lock(fd, path):
+            return 0
+        if status.st_size and read_at(fd, 4, 0) not in beginnings:
+            return 0
+        path.unlink()
+    except BlockingIOError:
+        raise
+    except OSError:
+        return 0
+    else:
+        return status.st_size
+    finally:
+        _close(fd)
+
+
+def _take_access(fd: int, like: list[os.stat_result], *, most: int = 0o666) -> None:
+    """Give a new file the access that all these files give, and as root their owner if they have one.
+
+    Where it cannot have their group, its group may do no more than everybody.
+    """
+    mode = most
+    for status in like:
+        mode &= stat.S_IMODE(status.st_mode)
+    uids, gids = {status.st_uid for status in like}, {status.st_gid for status in like}
+    uid = uids.pop() if len(uids) == 1 and os.geteuid() == 0 else -1
+    gid = next(iter(gids)) if len(gids) == 1 else -1
+    new = os.fstat(fd)
+    if uid not in (-1, new.st_uid) or gid not in (-1, new.st_gid):
+        with contextlib.suppress(OSError):
+            os.fchown(fd, uid, gid)
+    if {os.fstat(fd).st_gid} != gids:
+        mode &= ~0o070 | (mode & 0o007) << 3
+    with contextlib.suppress(OSError):  # a file system without modes; where it has them, nobody else gets access
+        os.fchmod(fd, mode)
+
+
+def _last_beside(target: Path) -> os.stat_result:
+    """Return the status of the last file of a folder by name, leaving out hidden ones, or else of the folder."""
+    for name in reversed(_names(target.parent)):
+        if name[0] not in "._":
+            with contextlib.suppress(OSError):
+                status = target.with_name(name).lstat()
+                if stat.S_ISREG(status.st_mode):
+                    return status
+    return target.parent.stat()
+
+
+def _appear(temporary: Path, target: Path) -> None:
+    """Give a temporary file its name; raises `FileExistsError` where that is taken."""
+    try:
+        os.link(temporary, target)  # which, unlike renaming, replaces nothing
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _CANNOT_COPY_SO:
+            raise
+        if os.path.lexists(target):  # a file system without hard links
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        temporary.rename(target)
+    else:
+        _discard(temporary)
 
 
 def require_links(path: Path) -> None:
@@ -331,9 +506,20 @@ def require_links(path: Path) -> None:
         _unlink(path)
 
 
+def _discard(temporary: Path) -> None:
+    """Remove a temporary file; one that cannot be removed is left to the next writer."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
+
+
 def _unlink(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
+
+
+def _close(fd: int) -> None:
+    with contextlib.suppress(OSError):  # what was written has been synced, or is given up
+        os.close(fd)
 
 
 def _sync_directory(path: Path) -> None:

@@ -392,7 +392,7 @@ class Attaching:
             if not _is_there(folder, taken):
                 self._indexes[file.recorded] = folder, taken
                 try:
-                    folder.create(taken, data)
+                    folder.create(taken, data, like=[file.path])
                 except FileExistsError:
                     del self._indexes[file.recorded]
                 else:

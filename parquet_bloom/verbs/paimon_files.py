@@ -92,7 +92,7 @@ def write_index(
     parent, _, name = target.rpartition("/")
     folder = Folder(parent or ("/" if target.startswith("/") else "."), storage_options=storage_options)
     try:
-        folder.create(name, data)
+        folder.create(name, data, like=[] if "://" in os.fspath(path) else [os.fspath(path)])
     except FileExistsError:
         raise FilterExistsError(f"{target} already exists; choose another path, or remove it first") from None
     return target, len(data)

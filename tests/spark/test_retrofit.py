@@ -25,6 +25,7 @@ from parquet_bloom.errors import ColumnNotFoundError, FilterExistsError, Unsuppo
 from parquet_bloom.results import from_row
 from parquet_bloom.spark import retrofit
 from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.local_files import temporary_path
 from parquet_bloom.storage.rewrite import rewrite
 from parquet_bloom.verbs.add import add
 from parquet_bloom.verbs.drop import FileDropped, drop
@@ -329,11 +330,12 @@ def test_any_error_becomes_a_row(tmp_path, monkeypatch):
 
 def test_what_killed_tasks_left_is_cleared_away(tmp_path):
     write(tmp_path / "x.parquet")
-    retrofit.temporary_path(tmp_path / "x.parquet").write_bytes(b"half")
+    leftover = temporary_path(tmp_path / "x.parquet")
+    leftover.write_bytes(b"PAR1 half")
     before = snapshot(tmp_path)
     sources = find(tmp_path)
     retrofit._clear_away(sources, [None])
-    assert set(before) - set(snapshot(tmp_path)) == {retrofit.temporary_path(Path("x.parquet")).name}
+    assert set(before) - set(snapshot(tmp_path)) == {leftover.name}
     assert snapshot(tmp_path)["x.parquet"] == before["x.parquet"]
 
 

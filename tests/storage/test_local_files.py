@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 import struct
@@ -19,7 +20,7 @@ from files import only_error, snapshot, statuses, write
 
 from parquet_bloom import add, drop, inspect
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
-from parquet_bloom.storage.local_files import Rewrite, require_links, temporary_path, version
+from parquet_bloom.storage.local_files import Rewrite, create, leftovers, require_links, temporary_path, version
 
 
 @pytest.fixture
@@ -63,12 +64,15 @@ def test_extended_attributes_are_kept(file: Path) -> None:
     assert os.getxattr(file, "user.origin") == b"ingest \xff\0 7"
 
 
-def test_a_copy_is_the_users_own(file: Path, tmp_path: Path) -> None:
-    file.chmod(0o600)
-    add(file, "id", output=tmp_path / "y.parquet")
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE((tmp_path / "y.parquet").stat().st_mode) == 0o666 & ~mask
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o444])
+def test_a_copy_takes_the_mode_and_from_root_the_owner(file: Path, tmp_path: Path, mode: int) -> None:
+    file.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(file, 1234, 4321)
+    before = file.stat()
+    assert statuses(add(file, "id", output=tmp_path / "y.parquet")) == ["written"]
+    after = (tmp_path / "y.parquet").stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -104,14 +108,6 @@ def test_a_hard_linked_file_is_refused_in_place_and_can_be_copied(file: Path, tm
     assert snapshot(tmp_path) == before
     assert statuses(add(file, "id", output=tmp_path / "copy.parquet")) == ["written"]
     assert snapshot(tmp_path) == before | {"copy.parquet": (tmp_path / "copy.parquet").read_bytes()}
-
-
-def test_a_link_under_the_temporary_name_is_not_followed(file: Path, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"")
-    temporary_path(file).symlink_to(victim)
-    assert only_error(add(file, "id"))
-    assert victim.read_bytes() == b""
 
 
 # ---- outputs -----------------------------------------------------------------------------
@@ -285,7 +281,7 @@ def test_another_process_excludes_and_once_killed_leaves_what_the_next_removes(f
         assert "being written by another" in only_error(add(file, "id"))
         other.kill()
     assert file.read_bytes() == old
-    leftover = temporary_path(file)
+    (leftover,) = leftovers(file)
     assert names(tmp_path) == [leftover.name, "x.parquet"]
     (row,) = add(file, "id").rows
     assert row.status == "written"
@@ -348,7 +344,7 @@ def test_the_temporary_name_is_hidden_short_and_the_target_s_own(name: str) -> N
     assert temporary.name.startswith(".")
     assert not temporary.name.endswith(".parquet")
     assert len(os.fsencode(temporary.name)) <= 255
-    assert temporary != temporary_path(Path("/d", name[:-1] + "y"))
+    assert len(os.fsencode(temporary_path(temporary).name)) <= 255
 
 
 # ---- checksum files ----------------------------------------------------------------------
@@ -386,7 +382,7 @@ def test_there_is_no_moment_with_a_checksum_file_that_does_not_fit(file: Path, s
     def look() -> None:
         moments.append(not side.exists() or side.read_bytes() == checksum_file(file.read_bytes()))
 
-    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "write_bytes"), (os, "fsync")):
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (os, "pwrite"), (os, "fsync")):
         call = getattr(owner, name)
 
         def watched(*arguments: Any, call: Any = call, **options: Any) -> Any:
@@ -438,12 +434,221 @@ def test_a_checksum_file_that_does_not_fit_is_refused_and_left(file: Path, side:
 
 
 def test_a_checksum_file_that_cannot_be_written_is_left_out(file: Path, side: Path, monkeypatch: Any) -> None:
-    def full(*_: Any) -> None:
+    replace = Path.replace
+
+    def full_once_replaced(path: Path, target: Path) -> None:
+        replace(path, target)
+        monkeypatch.setattr(os, "pwrite", full)
+
+    def full(*_: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full_once_replaced)
     assert statuses(add(file, "id")) == ["written"]
     assert names(file.parent) == ["x.parquet"]
+
+
+def test_the_checksum_file_reaches_the_disk_and_keeps_its_mode_and_owner(
+    file: Path, side: Path, monkeypatch: Any
+) -> None:
+    side.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(side, 1234, 4321)
+    before, synced, fsync = side.stat(), [], os.fsync
+
+    def noted(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert statuses(add(file, "id")) == ["written"]
+    after = side.stat()
+    assert after.st_ino in synced
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def test_a_checksum_file_that_is_no_file_is_refused(file: Path) -> None:
+    os.mkfifo(file.with_name(".x.parquet.crc"))
+    assert "does not match its checksum file" in only_error(add(file, "id"))
+
+
+# ---- other users of the folder -----------------------------------------------------------
+
+
+def as_nobody(code: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
+    """Starts some Python as a user who owns nothing."""
+    become = "import os, sys\nos.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\n"
+    command = [sys.executable, "-S", "-c", become + code, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, **options)
+
+
+@pytest.fixture
+def shared(tmp_path_factory: Any) -> Path:
+    """A folder that everybody may write to, with a private file of root's."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    folder: Path = tmp_path_factory.mktemp("shared")
+    for parent in folder.parents:  # pytest's own folders, a level more where it runs in several processes
+        if stat.S_IMODE(parent.stat().st_mode) == 0o700:
+            parent.chmod(0o755)
+    folder.chmod(0o777)
+    write(folder / "x.parquet")
+    (folder / "x.parquet").chmod(0o600)
+    return folder
+
+
+OPEN_ALL = """
+for name in os.listdir(sys.argv[1]):
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        try:
+            os.open(f"{sys.argv[1]}/{name}", flags)
+            print(name)
+        except PermissionError:
+            pass
+"""
+
+
+@pytest.mark.parametrize("target", [None, "y.parquet"])
+def test_nobody_else_can_open_a_private_file_s_copy(shared: Path, target: str | None) -> None:
+    with started(shared / "x.parquet", target=target and shared / target) as out:
+        out.copy()
+        assert len(leftovers(shared / (target or "x.parquet"))) == 1
+        opened, _ = as_nobody(OPEN_ALL, shared).communicate()
+        out.commit()
+    assert opened == ""
+    opened, _ = as_nobody(OPEN_ALL, shared).communicate()
+    assert opened == ""
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in shared.iterdir())
+
+
+HOLD_OPEN = """
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
+os.fchmod(fd, 0o666)
+print("ready", flush=True)
+sys.stdin.readline()
+print(os.fstat(fd).st_size)
+"""
+
+
+@pytest.mark.parametrize("output", [None, "y.parquet"])
+def test_a_file_that_another_user_put_under_a_name_to_be_guessed_is_not_written_to(
+    shared: Path, output: str | None
+) -> None:
+    target = shared / (output or "x.parquet")
+    digest = hashlib.sha256(target.name.encode()).hexdigest()[:8]
+    guesses = [shared / f".{target.name}.{digest}{number}.parquet-bloom.tmp" for number in ("", f".{'0' * 16}")]
+    held = [as_nobody(HOLD_OPEN, guess) for guess in guesses]
+    for each in held:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    there = [guess.stat().st_ino for guess in guesses]
+    assert statuses(add(shared / "x.parquet", "id", output=target if output else None)) == ["written"]
+    assert [each.communicate("\n")[0] for each in held] == ["0\n", "0\n"]
+    assert [guess.stat().st_ino for guess in guesses] == there  # they are not ours to remove
+    assert target.stat().st_uid == 0
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "broken link"])
+def test_a_temporary_file_is_never_one_that_was_there(tmp_path: Path, file: Path, monkeypatch: Any, kind: str) -> None:
+    monkeypatch.setattr(os, "urandom", bytes)
+    victim, taken = tmp_path / "victim", temporary_path(file)
+    if kind == "file":
+        taken.write_bytes(b"mine")
+    else:
+        taken.symlink_to(victim)
+    if kind == "link":
+        victim.write_bytes(b"mine")
+    before = snapshot(tmp_path)
+    assert "File exists" in only_error(add(file, "id"))
+    assert snapshot(tmp_path) == before
+    assert not (kind == "broken link" and victim.exists())
+
+
+def test_checksums_are_not_written_through_a_link(file: Path, side: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "urandom", bytes)
+    victim = file.with_name("victim")
+    victim.write_bytes(b"mine")
+    temporary_path(side).symlink_to(victim)
+    assert statuses(add(file, "id")) == ["written"]
+    assert victim.read_bytes() == b"mine"
+    assert not side.exists()
+
+
+# ---- what killed writers left ------------------------------------------------------------
+
+LEFT = {
+    "empty": b"",
+    "half": b"PAR1 half",
+    "lost by a power cut": bytes(100),
+}
+
+
+@pytest.mark.parametrize("content", LEFT.values(), ids=LEFT)
+def test_all_that_killed_writers_left_is_removed(file: Path, side: Path, content: bytes) -> None:
+    for _ in range(2):
+        temporary_path(file).write_bytes(content)
+        temporary_path(side).write_bytes(b"crc\0 half")
+    old = leftovers(file)
+    (row,) = add(file, "id").rows
+    assert names(file.parent) == [".x.parquet.crc", "x.parquet"]
+    assert row.notes == ((f"removed {old[0]} and {old[1]}, which an interrupted run had left",) if content else ())
+
+
+def test_what_no_writer_left_stays(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_bytes(b"PAR1")
+    temporary_path(file).write_bytes(b"a letter to grandmother")
+    temporary_path(file).symlink_to(tmp_path / "victim")
+    temporary_path(file).mkdir()
+    os.mkfifo(temporary_path(file))
+    temporary_path(tmp_path / "other.parquet").write_bytes(b"PAR1")
+    temporary_path(file).with_suffix(".bak").write_bytes(b"PAR1")
+    before = names(tmp_path)
+    if os.geteuid() == 0:
+        temporary_path(file).write_bytes(b"PAR1")
+        (theirs,) = set(tmp_path.iterdir()) - {tmp_path / name for name in before}
+        os.chown(theirs, 65534, 65534)
+        before = names(tmp_path)
+    (row,) = add(file, "id").rows
+    assert (row.status, row.notes) == ("written", ())
+    assert names(tmp_path) == before
+
+
+# ---- new files ---------------------------------------------------------------------------
+
+
+def test_a_new_file_takes_the_mode_and_from_root_the_owner_of_the_last_one_beside_it(tmp_path: Path) -> None:
+    create(tmp_path / "0", b"")
+    assert stat.S_IMODE((tmp_path / "0").stat().st_mode) == stat.S_IMODE(tmp_path.stat().st_mode) & 0o666
+    (tmp_path / "1").write_bytes(b"")
+    (tmp_path / "1").chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "1", 1234, 4321)
+    (tmp_path / "_last").write_bytes(b"")
+    create(tmp_path / "2", b"data")
+    one, two = ((tmp_path / name).stat() for name in "12")
+    assert (one.st_mode, one.st_uid, one.st_gid) == (two.st_mode, two.st_uid, two.st_gid)
+    assert (tmp_path / "2").read_bytes() == b"data"
+
+
+def test_a_new_file_may_be_read_by_those_who_may_read_all_that_it_is_of(tmp_path: Path) -> None:
+    modes = {"a": 0o644, "b": 0o640, "c": 0o604}
+    for name, mode in modes.items():
+        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).chmod(mode)
+    create(tmp_path / "new", b"data", like=[(tmp_path / name).stat() for name in modes])
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_there_is_written_although_its_temporary_name_cannot_be_removed(
+    file: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def stuck(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "unlink", stuck)
+    assert statuses(add(file, "id", output=tmp_path / "y.parquet")) == ["written"]
+    create(tmp_path / "z", b"data")
+    assert (tmp_path / "z").read_bytes() == b"data"
 
 
 # ---- where and how it may not write ------------------------------------------------------
@@ -482,6 +687,17 @@ def test_a_file_that_cannot_be_read_is_refused(file: Path, tmp_path: Path, monke
 
     monkeypatch.setattr(os, "open", denied)
     assert only_error(add(file, "id")) == f"Permission denied: {file}"
+
+
+def test_short_reads_are_continued(file: Path, side: Path, monkeypatch: Any) -> None:
+    old = file.read_bytes()
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, at: pread(fd, min(length, 1000), at))
+    assert statuses(add(file, "id")) == ["written"]
+    assert side.read_bytes() == checksum_file(file.read_bytes())
+    assert statuses(drop(file, restore=True)) == ["written"]
+    assert file.read_bytes() == old
+    assert side.read_bytes() == checksum_file(old)
 
 
 def test_systems_without_fdatasync_or_copy_file_range_copy_all_the_same(file: Path, monkeypatch: Any) -> None:
