@@ -597,8 +597,8 @@ def test_an_error_after_the_commit_takes_nothing_away(unpacked: Open, monkeypatc
     opened = OpenPaimon(table)
     wanted, create = indexes(opened.snapshot), Folder.create
 
-    def failing(folder: Folder, name: str, data: bytes) -> None:
-        create(folder, name, data)
+    def failing(folder: Folder, name: str, data: bytes, **options: Any) -> None:
+        create(folder, name, data, **options)
         if name == "snapshot-3":
             raise OSError("the disk was pulled out")
 
@@ -648,6 +648,18 @@ def test_a_command_makes_the_indexes_that_paimon_made(name: str, columns: str, i
     same = [recorded for recorded, data in theirs.items() if ours[recorded] == data]
     assert len(same) == (len(theirs) if name == "paimon/append" else 1)
     assert attached.notes == () if name == "paimon/append" else "title" in attached.notes[0]
+
+
+def test_attached_indexes_and_their_metadata_give_no_more_access(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    unindexed(table)
+    before = contents(table)
+    for path in before:
+        path.chmod(0o640 if path.suffix == ".parquet" else 0o604)
+    assert paimon_.attach_index(table, "name").version == 6
+    new = {path: path.stat().st_mode & 0o777 for path in contents(table) - before}
+    assert {mode for path, mode in new.items() if path.suffix == ".index"} == {0o640}
+    assert {mode for path, mode in new.items() if path.suffix != ".index"} == {0o604}
 
 
 def test_attached_indexes_are_asked(unpacked: Open) -> None:
@@ -723,11 +735,11 @@ def test_an_interruption_leaves_the_table_as_it_was(
     before, create = contents(table), Folder.create
     made: list[str] = []
 
-    def interrupted(folder: Folder, name: str, data: bytes) -> None:
+    def interrupted(folder: Folder, name: str, data: bytes, **options: Any) -> None:
         made.append(name)
         if len(made) == stop and not is_late:
             raise KeyboardInterrupt
-        create(folder, name, data)
+        create(folder, name, data, **options)
         if len(made) == stop:
             raise KeyboardInterrupt
 
@@ -753,13 +765,13 @@ def test_another_writer_goes_before_and_the_commit_is_tried_again(
     before, create = read(table), Folder.create
     gone = next(file for file in before.files if file.path.endswith(".parquet"))
 
-    def overtaken(folder: Folder, name: str, data: bytes) -> None:
+    def overtaken(folder: Folder, name: str, data: bytes, **options: Any) -> None:
         if name == "snapshot-3":
             for path in {path for path in manifests(table, 2) if gone_entry(path, gone)}:
                 change(path, lambda entry: entry.update(_KIND=1 if entry["_FILE"]["_FILE_NAME"] in gone.path else 0))
             newest = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
             (table / "snapshot" / name).write_text(json.dumps({**newest, "id": 3}), "utf-8")
-        create(folder, name, data)
+        create(folder, name, data, **options)
 
     monkeypatch.setattr(Folder, "create", overtaken)
     attached = paimon_.attach_index(table, "id", ndv=20)
@@ -782,12 +794,12 @@ def test_where_others_leave_no_room_nothing_is_left_behind(unpacked: Open, monke
     table, _ = unpacked("paimon/avro")
     before, create = contents(table), Folder.create
 
-    def overtaken(folder: Folder, name: str, data: bytes) -> None:
+    def overtaken(folder: Folder, name: str, data: bytes, **options: Any) -> None:
         if name.startswith("snapshot-"):
             newest = json.loads((table / "snapshot" / "snapshot-2").read_text("utf-8"))
             number = int(name.rpartition("-")[2])
             (table / "snapshot" / name).write_text(json.dumps({**newest, "id": number}), "utf-8")
-        create(folder, name, data)
+        create(folder, name, data, **options)
 
     monkeypatch.setattr(Folder, "create", overtaken)
     monkeypatch.setattr(paimon_, "pause", lambda attempt: None)

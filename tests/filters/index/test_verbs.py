@@ -47,6 +47,27 @@ def blocks(root: Path) -> list[dict[str, Any]]:
 
 IN_INDEX = "the filter on id lacks the value (in the index)"
 
+# ---- who may read it ---------------------------------------------------------------------
+
+
+def test_an_index_can_be_read_by_those_who_can_read_every_file_that_it_is_of(tmp_path: Path) -> None:
+    def modes() -> set[int]:
+        return {path.stat().st_mode & 0o777 for path in (tmp_path / "_bloom_index").iterdir()}
+
+    tmp_path.chmod(0o750)
+    for number, mode in enumerate((0o644, 0o640)):
+        put(tmp_path / f"{number}.parquet", range(number, 9))
+        (tmp_path / f"{number}.parquet").chmod(mode)
+    index.create(tmp_path, "id")
+    assert (tmp_path / "_bloom_index").stat().st_mode & 0o777 == 0o750
+    assert modes() == {0o640}
+    put(tmp_path / "2.parquet", range(5))
+    (tmp_path / "2.parquet").chmod(0o600)
+    index.refresh(tmp_path)
+    assert 0o644 not in modes()
+    assert 0o600 in modes()
+
+
 # ---- where filters come from -------------------------------------------------------------
 
 

@@ -65,6 +65,20 @@ DELTA_READERS: dict[str, Callable[[str, int], Any]] = {
 }
 
 
+def test_new_files_give_the_access_that_the_old_ones_gave(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    lakes.delta(root)
+    old = list(root.glob("*.parquet"))
+    for path in old:
+        path.chmod(0o640)
+        if os.geteuid() == 0:
+            os.chown(path, 1234, 4321)
+    assert set(statuses(add(root, "id", table=True))) == {"written"}
+    new = [path.stat() for path in root.glob("*.parquet") if path not in old]
+    wanted = old[0].stat()
+    assert {(s.st_mode, s.st_uid, s.st_gid) for s in new} == {(wanted.st_mode, wanted.st_uid, wanted.st_gid)}
+
+
 @pytest.mark.parametrize("parted", [False, True], ids=["plain", "partitioned"])
 def test_readers_of_delta_agree(tmp_path: Path, monkeypatch: Any, parted: bool) -> None:
     monkeypatch.chdir(tmp_path)  # ClickHouse reads tables only below where it runs
