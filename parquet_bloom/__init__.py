@@ -24,8 +24,10 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from parquet_bloom.filters.index import IndexedColumn
+    from parquet_bloom.format.ranges import ByteRange
     from parquet_bloom.format.sbbf import SplitBlockBloomFilter
     from parquet_bloom.predicates.tree import Column, Predicate, col
+    from parquet_bloom.results import FailedFile
     from parquet_bloom.storage.cache import Cache
     from parquet_bloom.storage.drive import Limits, RequestLog
     from parquet_bloom.storage.listing import PathLike, StorageOptions
@@ -40,9 +42,17 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe, ProbeAnswer, probe
     from parquet_bloom.verbs.prune import prune
-    from parquet_bloom.verbs.retrofit import AddedFilter, FileAdded, SkippedChunk, SkippedColumn
+    from parquet_bloom.verbs.retrofit import AddedFilter, FileAdded, SkippedChunk, SkippedColumn, Status
     from parquet_bloom.verbs.sql import execute
-    from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict, Totals
+    from parquet_bloom.verbs.verdicts import (
+        CANNOT_MATCH,
+        MIGHT_MATCH,
+        Answer,
+        FileVerdict,
+        Pruning,
+        RowGroupVerdict,
+        Totals,
+    )
     from parquet_bloom.verbs.verify import Verification, VerifiedFile, VerifiedFilter, verify
 
 __version__ = "0.1.0"
@@ -52,7 +62,9 @@ _MODULES = ("hudi", "index", "paimon", "spark")
 _HOMES = {
     "Added": "verbs.add_files",
     "AddedFilter": "verbs.retrofit",
+    "Answer": "verbs.verdicts",
     "Attached": "verbs.paimon",
+    "ByteRange": "format.ranges",
     "CANNOT_MATCH": "verbs.verdicts",
     "Cache": "storage.cache",
     "Column": "predicates.tree",
@@ -61,6 +73,7 @@ _HOMES = {
     "ConcurrentChangeError": "errors",
     "CorruptFileError": "errors",
     "Dropped": "verbs.drop",
+    "FailedFile": "results",
     "FileAdded": "verbs.retrofit",
     "FileDropped": "verbs.drop",
     "FileInfo": "verbs.inspect",
@@ -89,6 +102,7 @@ _HOMES = {
     "SkippedChunk": "verbs.retrofit",
     "SkippedColumn": "verbs.retrofit",
     "SplitBlockBloomFilter": "format.sbbf",
+    "Status": "verbs.retrofit",
     "StorageOptions": "storage.listing",
     "StoreError": "errors",
     "TableKind": "verbs.add",
@@ -114,7 +128,9 @@ __all__ = [
     "MIGHT_MATCH",
     "Added",
     "AddedFilter",
+    "Answer",
     "Attached",
+    "ByteRange",
     "Cache",
     "Column",
     "ColumnIndex",
@@ -122,6 +138,7 @@ __all__ = [
     "ConcurrentChangeError",
     "CorruptFileError",
     "Dropped",
+    "FailedFile",
     "FileAdded",
     "FileDropped",
     "FileInfo",
@@ -149,6 +166,7 @@ __all__ = [
     "SkippedChunk",
     "SkippedColumn",
     "SplitBlockBloomFilter",
+    "Status",
     "StorageOptions",
     "StoreError",
     "TableKind",

@@ -25,11 +25,28 @@ class Record:
 
     __slots__ = ()
 
+    SHOWN: ClassVar[tuple[str, ...]] = ()
+    """The fields that its repr shows where they say something; all of them if none is named."""
+
+    def __repr__(self) -> str:
+        assert dataclasses.is_dataclass(self)
+        names = self.SHOWN or [field.name for field in dataclasses.fields(self)]
+        shown = {name: value for name in names if (value := getattr(self, name)) not in (None, "", ())}
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in shown.items())})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready data: tuples are lists, numbers that JSON lacks are None."""
         assert dataclasses.is_dataclass(self)
         plain = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
         return {"schema_version": SCHEMA_VERSION, **plain}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class FailedFile(Record):
+    """A file that could not be done, and why, where a result has no row of its own for it."""
+
+    path: str
+    error: str
 
 
 class Table:
@@ -86,6 +103,17 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"<{_count(len(value), 'item')}>"
+    if isinstance(value, str) and len(value) > _SHORT:
+        # The end of a path says more than its beginning.
+        value = f"…{value[1 - _SHORT :]}" if "/" in value.partition(" ")[0] else f"{value[: _SHORT - 1]}…"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+_SHORT = 60
 
 HTML_ROWS = 20
 """Rows that a notebook shows of a result."""

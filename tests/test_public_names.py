@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +27,52 @@ VERBS = {
     for name in module.__all__
     if inspect.isfunction(value := getattr(module, name))
 }
-BUILT_IN = {
-    "Any",
-    "Iterable",
-    "Iterator",
-    "Mapping",
-    "Sequence",
-    "None",
-    "bool",
-    "bytes",
-    "float",
-    "int",
-    "list",
-    "str",
-}
-NOT_FOR_USERS = {"Elsewhere"}  # how Spark takes over the work of an index
+BUILT_IN = {"Any", "Collection", "Iterable", "Iterator", "Literal", "Mapping", "Sequence", *vars(builtins)}
+OF_ARROW = {"pa", "ds"}
+
+
+MADE_BY_USERS = {parquet_bloom.Cache, parquet_bloom.Column}
+
+
+def public_classes() -> Iterator[tuple[str, type]]:
+    for name in parquet_bloom.__all__:
+        value = getattr(parquet_bloom, name)
+        if inspect.isclass(value):
+            yield name, value
+
+
+def hints_of(cls: type) -> Iterator[str]:
+    """Yields what a class says of its fields, its properties and its methods, those of its bases as well."""
+    for base in cls.__mro__:
+        if not base.__module__.startswith("parquet_bloom"):
+            continue
+        for name, hint in inspect.get_annotations(base).items():
+            if not name.startswith("_"):
+                yield getattr(hint, "__forward_arg__", hint)  # of a NamedTuple
+        for name, member in vars(base).items():
+            function = getattr(member, "fget", None) or getattr(member, "func", None) or member
+            function = getattr(function, "__func__", function)
+            if inspect.isfunction(function) and (
+                not name.startswith("_") or (name == "__init__" and cls in MADE_BY_USERS)
+            ):
+                yield from (hint for hint in inspect.get_annotations(function).values() if hint is not None)
+
+
+def named_in(hints: Iterable[str]) -> set[str]:
+    named = set()
+    for hint in hints:
+        named |= {node.id for node in ast.walk(ast.parse(hint)) if isinstance(node, ast.Name)}
+    return named - BUILT_IN - OF_ARROW
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_a_signature_names_can_be_imported(verb: str) -> None:
-    hints = inspect.get_annotations(VERBS[verb]).values()
-    named = {node.id for hint in hints for node in ast.walk(ast.parse(hint)) if isinstance(node, ast.Name)}
-    named -= BUILT_IN | NOT_FOR_USERS | {"dict", "tuple"}
-    assert named <= set(parquet_bloom.__all__)
+    assert named_in(inspect.get_annotations(VERBS[verb]).values()) <= set(parquet_bloom.__all__)
+
+
+@pytest.mark.parametrize(("name", "cls"), list(public_classes()))
+def test_what_a_class_names_can_be_imported(name: str, cls: type) -> None:
+    assert named_in(hints_of(cls)) - {"ClassVar", "ReadableBuffer"} <= set(parquet_bloom.__all__)
 
 
 @pytest.mark.parametrize("package", ["parquet_bloom", "parquet_bloom.spark"])

@@ -357,8 +357,8 @@ def print_index(state: IndexState, output_format: str) -> None:
         for row in state.rows:
             for problem in row.problems:
                 say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
-    for error in state.errors:
-        say(f"not indexed: {error}", color="red", err=True)
+    for file in state.errors:
+        say(f"not indexed: {file.path}: {file.error}", color="red", err=True)
 
 
 _TOLD = {"has a filter": " already had one"}

@@ -12,8 +12,7 @@ from parquet_bloom.results import arrow_schema, from_row, to_row
 from parquet_bloom.spark.tasks import run
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.tables import Snapshot
-from parquet_bloom.verbs import index
-from parquet_bloom.verbs.index import IndexState, write_segments
+from parquet_bloom.verbs.index import IndexState, build_index, indexed_columns, write_segments
 from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
@@ -33,16 +32,9 @@ def create(
     progress: Progress | None = None,
 ) -> IndexState:
     """Do what `parquet_bloom.index.create` does, with the files read by tasks."""
-    return index.create(
-        root,
-        columns,
-        catalog=catalog,
-        fpp=fpp,
-        ndv=ndv,
-        max_expected_fpp=max_expected_fpp,
-        storage_options=storage_options,
-        elsewhere=partial(_segments, spark, storage_options, progress),
-    )
+    wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
+    elsewhere = partial(_segments, spark, storage_options, progress)
+    return build_index(root, wanted, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
 
 
 def refresh(
@@ -55,7 +47,7 @@ def refresh(
 ) -> IndexState:
     """Do what `parquet_bloom.index.refresh` does, with the files read by tasks."""
     elsewhere = partial(_segments, spark, storage_options, progress)
-    return index.refresh(root, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
+    return build_index(root, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
 
 
 def _segments(

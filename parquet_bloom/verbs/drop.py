@@ -36,13 +36,15 @@ from parquet_bloom.verbs.retrofit import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FileDropped(Record):
     """What `drop` did to one file; `bytes_left` is what the cleared filters still take, `bytes_freed` what was cut.
 
     `filters_back` are the older filters that a restored file has again. Where filters are cleared instead,
     `bytes_restorable` is what restoring the new file would free, and `filters_back` how many it would bring back.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "status", "cleared", "bytes_freed", "error")
 
     path: str
     output: str

@@ -1,4 +1,4 @@
-"""Makes, refreshes, shows and drops the index beside a directory of Parquet files (see indexes/bloom_index.py).
+"""Makes, refreshes, shows and drops the index beside a directory of Parquet files (see filters/index.py).
 
 In the directory of a table the files are the live ones of its snapshot, and the columns are called as the table does.
 """
@@ -41,7 +41,7 @@ from parquet_bloom.filters.index_build import Built, build, in_segments, why_uns
 from parquet_bloom.filters.index_versions import blocks_bytes, committed, compact, is_small, no_index, rows_in, sweep
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.results import Record, Table
+from parquet_bloom.results import FailedFile, Record, Table
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, PathLike, Source, StorageOptions, find, is_directory
@@ -55,12 +55,14 @@ MOST_SEGMENTS = 8
 # ---- results -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ColumnIndex(Record):
     """What the index has of a column: options, how many data files it speaks of, and how many not, or not any more.
 
     `problems` are sentences about files that have no filter: "why (how many)"; `num_bytes` are those of filters in use.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("column", "fpp", "ndv", "files", "files_missing")
 
     column: str
     fpp: float
@@ -74,10 +76,10 @@ class ColumnIndex(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class IndexState(Record, Table):
+class IndexState(Table, Record):
     """An index as it is: its `root`, its version's number, the bytes of all its files, a row for each column.
 
-    `errors` are of the files that this call could not read, each with its name; the index lacks them.
+    `errors` are the files that this call could not read; the index lacks them.
     """
 
     TRUTH: ClassVar[str] = ".exists"
@@ -88,7 +90,7 @@ class IndexState(Record, Table):
     num_bytes: int
     rows: tuple[ColumnIndex, ...]
     built: int = 0  # rows that this call made
-    errors: tuple[str, ...] = ()
+    errors: tuple[FailedFile, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -110,7 +112,6 @@ def create(
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> IndexState:
     """Give the index of the data below `root` these columns, for all files that are there; return its state.
 
@@ -125,17 +126,8 @@ def create(
     `prune`; its index is in its directory. Where one is renamed later, filters that are there go on to
     be used under its new name; for files that come then, the index has to be given that name.
     """
-    asked = [columns] if isinstance(columns, str) else list(columns)
-    wanted = tuple(
-        replace(column, column=_canonical(column.column))
-        if isinstance(column, IndexedColumn)
-        else IndexedColumn(_canonical(column), fpp, ndv, max_expected_fpp)
-        for column in asked
-    )
-    _check_options(wanted)
-    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere)
-    _check_columns(building, wanted)
-    return building.run(set_to=wanted)
+    wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
+    return build_index(root, wanted, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
 
 
 def refresh(
@@ -145,10 +137,9 @@ def refresh(
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
-    elsewhere: Elsewhere | None = None,
 ) -> IndexState:
     """Give the index what new and changed data files hold; return its state. Raises `FileNotFoundError` without one."""
-    return _Building(root, catalog, storage_options, jobs, progress, elsewhere).run()
+    return build_index(root, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
 
 
 def drop(
@@ -220,7 +211,7 @@ def _state(
     strays = strays_among(source for source, file in known.items() if file is None)
     files = [file for source, file in known.items() if source not in strays]
     rows = tuple(_column_state(column, files, index) for column in version.columns)
-    errors = tuple(f"{source.name}: {describe_error(error)}" for source, error in (failures or {}).items())
+    errors = tuple(FailedFile(source.name, describe_error(error)) for source, error in (failures or {}).items())
     num_bytes = found.source.size + sum(segment.size + blocks_bytes(segment) for segment in version.segments)
     return IndexState(root, version.number, len(version.segments), num_bytes, rows, built, errors)
 
@@ -244,6 +235,43 @@ def _column_state(column: IndexedColumn, files: Sequence[IndexedFile | None], in
 
 def _places(file: IndexedFile, column: str) -> Sequence[Place]:
     return next((places for leaf, places in file.filters.items() if file.schema.leaves[leaf].name == column), ())
+
+
+# ---- building ----------------------------------------------------------------------------
+
+
+def indexed_columns(
+    columns: Sequence[str | IndexedColumn] | str, *, fpp: float, ndv: int, max_expected_fpp: float
+) -> tuple[IndexedColumn, ...]:
+    """Return columns with their options; those that come with none get these. Raises `ValueError`."""
+    wanted = tuple(
+        replace(column, column=_canonical(column.column))
+        if isinstance(column, IndexedColumn)
+        else IndexedColumn(_canonical(column), fpp, ndv, max_expected_fpp)
+        for column in ([columns] if isinstance(columns, str) else columns)
+    )
+    _check_options(wanted)
+    return wanted
+
+
+def build_index(
+    root: Any,
+    columns: tuple[IndexedColumn, ...] = (),
+    *,
+    catalog: str | None = None,
+    jobs: int | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> IndexState:
+    """Give the index these columns beside those that it has, and what new and changed files hold; return its state.
+
+    `elsewhere` builds what is missing, by default this machine does.
+    """
+    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere)
+    if columns:
+        _check_columns(building, columns)
+    return building.run(set_to=columns)
 
 
 # ---- what may be indexed -----------------------------------------------------------------

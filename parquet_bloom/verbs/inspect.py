@@ -41,7 +41,7 @@ PARQUET = "Parquet"
 # ---- inspect -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FilterInfo(Record):
     """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
     prune in `untrusted`.
@@ -52,6 +52,8 @@ class FilterInfo(Record):
     Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the
     estimate from its bits; `folds_to` is the size at which its rate would still be within 1 %, or its own size.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "column", "num_bytes", "fpp", "problem")
 
     path: str
     row_group: int | None
@@ -73,9 +75,11 @@ class FilterInfo(Record):
     format: str = PARQUET
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FileInfo(Record):
     """One file: what wrote it, how many column chunks it has, and its filters; or the error that it gave."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "num_row_groups", "filters", "error")
 
     path: str
     size: int

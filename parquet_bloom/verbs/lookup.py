@@ -10,7 +10,7 @@ import contextlib
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from parquet_bloom.format.footer import Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.predicates.binding import Findings, View, why_conflicting
+from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import SHARED, Cache, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
@@ -318,10 +319,11 @@ class Lookup:
         schema: pa.Schema,
         sources: Sequence[Source] = (),
         table: TableFiles | None = None,
+        errors: Collection[FailedFile] = (),
     ) -> None:
         self._batches, self.schema = batches, schema
-        self._sources, self._table = sources, table
-        self._is_read = False
+        self._sources, self._table, self._errors = sources, table, errors
+        self._is_read = self._is_complete = False
 
     def __repr__(self) -> str:
         state = "read already" if self._is_read else "not read yet"
@@ -342,12 +344,20 @@ class Lookup:
         self._require_unread()
         self._is_read = True
         yield from self._batches
+        self._is_complete = True
 
     def _require_unread(self) -> None:
         if self._is_read:
             raise UnsupportedError(
                 "these candidates have been read already and are not kept; keep what to_arrow() returns, or look again"
             )
+
+    @property
+    def errors(self) -> tuple[FailedFile, ...]:
+        """The files that could not be read, which may hold every key; known once all candidates have been read."""
+        if not self._is_complete:
+            raise UnsupportedError("which files could not be read is known once all candidates have been read")
+        return tuple(self._errors)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the candidates as a stream that Arrow's other libraries take."""
@@ -444,15 +454,17 @@ def lookup(
         storage_options=storage_options,
     )
     schema = candidates_schema(read.shown.type)
-    hits = _hits(opened.sources, search, strict=strict, progress=progress, log=log)
+    failed: dict[str, FailedFile] = {}
+    hits = _hits(opened.sources, search, failed, strict=strict, progress=progress, log=log)
     batches = _batches(hits, read.shown, schema)
     first = list(islice(batches, 1))  # errors that concern every file come now, not in the middle of a loop
-    return Lookup(chain(first, batches), schema, opened.sources, opened.table)
+    return Lookup(chain(first, batches), schema, opened.sources, opened.table, failed.values())
 
 
 def _hits(
     sources: list[Source],
     search: Search,
+    failed: dict[str, FailedFile],
     *,
     strict: bool,
     progress: Progress | None,
@@ -464,6 +476,8 @@ def _hits(
     seen: dict[Source, None] = {}  # but what is not Parquet
     for source, outcome in outcomes(sources, search, progress=progress, log=log):
         seen[source] = None
+        if isinstance(outcome, Exception):
+            failed[source.name] = FailedFile(source.name, describe_error(outcome))
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
             refused = refused or outcome
         elif isinstance(outcome, Exception) and strict:

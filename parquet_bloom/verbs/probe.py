@@ -33,9 +33,11 @@ from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
 # ---- probe -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ProbeAnswer(Record):
     """Whether a row group can hold a value, and why; of a file that could not be read, `row_group` is None."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "value", "answer", "reason")
 
     path: str
     row_group: int | None

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -41,9 +41,11 @@ Status = Literal["written", "unchanged", "planned", "refused"]
 # ---- results -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AddedFilter(Record):
     """A filter that was written; `fpp` is the exact rate of its bits, `replaced` why an older one was given up."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("row_group", "column", "num_bytes", "fpp")
 
     row_group: int
     column: str
@@ -54,7 +56,7 @@ class AddedFilter(Record):
     replaced: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SkippedChunk(Record):
     """A column chunk that was left as it is, and why."""
 
@@ -63,7 +65,7 @@ class SkippedChunk(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SkippedColumn(Record):
     """A column that was asked for and cannot have a filter, and why."""
 
@@ -71,7 +73,7 @@ class SkippedColumn(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FileAdded(Record):
     """What `add` did to one file.
 
@@ -79,6 +81,8 @@ class FileAdded(Record):
     it would be) or `refused`, with the `error`. `skipped_columns` are those that cannot have a filter, for which the
     others were done all the same. `notes` are sentences that the user should see.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "status", "bytes_added", "filters", "error")
 
     path: str
     output: str

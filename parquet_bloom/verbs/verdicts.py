@@ -25,12 +25,14 @@ CANNOT_MATCH: Final = "CANNOT_MATCH"
 """The two answers: no proof either way, and the proof that no row matches."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RowGroupVerdict(Record):
     """The verdict on one row group; bytes `start` to `stop` hold its pages. `by` is what proved CANNOT_MATCH.
 
     Of a file that was not pruned, `row_group` and `num_rows` are None.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "answer", "reason")
 
     path: str
     row_group: int | None
@@ -47,13 +49,15 @@ class RowGroupVerdict(Record):
         return self.answer == MIGHT.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FileVerdict(Record):
     """The verdicts on one file's row groups.
 
     There are none if the file must be read as a whole: `not_pruned` is the reason. There are none either if the table's
     metadata proves that no row matches: `excluded` is the reason, and `by` is statistics or a partition.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_groups", "not_pruned", "excluded")
 
     path: str
     size: int
@@ -168,12 +172,14 @@ class Pruning(Table):
         return _dataset(ds, self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Totals(Record):
     """Sums over all files of a pruning; files that were not pruned, or were excluded, have no row groups here.
 
     What types and partitions excluded counts as `row_groups_by_statistics`: it took no filter.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("files", "files_kept", "row_groups", "row_groups_kept", "bytes", "bytes_kept")
 
     files: int
     files_kept: int

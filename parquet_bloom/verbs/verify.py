@@ -44,7 +44,7 @@ _COINCIDENCE = 1e-4
 """Another chunk's filter is named when its false positives alone would hold the missing values less often."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class VerifiedFilter(Record):
     """The verdict on one filter.
 
@@ -53,6 +53,8 @@ class VerifiedFilter(Record):
     false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them. One of
     another `format` covers the whole file: its `row_group` is None.
     """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "column", "verdict", "num_missing", "cause")
 
     path: str
     row_group: int | None
@@ -67,9 +69,11 @@ class VerifiedFilter(Record):
     format: str = PARQUET
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class VerifiedFile(Record):
     """One file: the verdicts on its filters, and the error that it gave, or that its table's index of it gave."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "filters", "error")
 
     path: str
     created_by: str = ""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.results import HTML_ROWS, Table
+from parquet_bloom.results import HTML_ROWS, Record, Table
 
 RESULTS: dict[str, Any] = {
     "inspect": lambda lake: parquet_bloom.inspect(lake),
@@ -70,7 +70,7 @@ def test_what_could_not_be_done_is_among_the_errors(lake: Path) -> None:
         result: Table = RESULTS[verb](lake)
         assert [row.path for row in result.errors] == [bad]
         assert "1 error" in repr(result)
-    assert [error.partition(":")[0] for error in RESULTS["index"](lake).errors] == [bad]
+    assert [file.path for file in RESULTS["index"](lake).errors] == [bad]
     (unread,) = (row for row in parquet_bloom.probe(lake, "id", 5) if row.path == bad)
     assert unread.row_group is None
 
@@ -116,6 +116,17 @@ def test_lookup_streams(lake: Path, read: Any) -> None:
         pa.table(found)
 
 
+def test_lookup_knows_at_its_end_which_files_could_not_be_read(lake: Path) -> None:
+    (lake / "bad.parquet").write_bytes(b"no Parquet at all")
+    found = parquet_bloom.lookup(lake, "id", KEYS)
+    with pytest.raises(parquet_bloom.UnsupportedError, match="once all candidates have been read"):
+        _ = found.errors
+    whole = {row["path"] for row in found.to_arrow().to_pylist() if row["row_group"] is None and row["path"]}
+    (error,) = found.errors
+    assert {error.path} == whole == {str(lake / "bad.parquet")}
+    assert error.error == "the file does not end in PAR1 (at byte 13)"
+
+
 @pytest.mark.parametrize("keys", [[5], [5, 6], [1000], [5, None]])
 def test_lookup_as_a_dataset_has_every_row_of_the_keys(lake: Path, keys: list[int | None]) -> None:
     whole = pq.read_table(lake / "a.parquet")["id"].to_pylist()
@@ -132,3 +143,20 @@ def test_lookup_as_a_dataset_keeps_whole_files_and_partitions(tmp_path: Path) ->
     dataset = parquet_bloom.lookup(tmp_path, "id", [2]).to_dataset()
     rows = {(row["id"], row["day"]) for row in dataset.to_table().to_pylist()}
     assert {(2, 2), (12, 2), (None, 2)} <= rows
+
+
+def test_a_row_is_shown_in_one_line(lake: Path) -> None:
+    deep = lake / ("x" * 60) / ("y" * 60)
+    deep.mkdir(parents=True)
+    path = deep / "a.parquet"
+    pq.write_table(pa.table({"id": [1, 2, 3]}), path)
+    for verb in RESULTS:
+        for row in RESULTS[verb](path if verb != "index" else lake):
+            assert type(row).__repr__ is Record.__repr__
+            assert len(repr(row)) < 200
+            assert "\n" not in repr(row)
+    (answer,) = parquet_bloom.probe(path, "id", 5)
+    assert repr(answer) == (
+        f"ProbeAnswer(path='…{'y' * 49}/a.parquet', row_group=0, value='5', answer='CANNOT_MATCH', "
+        "reason='the filter lacks the value')"
+    )
