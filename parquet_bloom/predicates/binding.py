@@ -1,4 +1,4 @@
-"""A predicate is bound to a schema once: columns found, literals encoded."""
+"""Binds a predicate to a file's schema, once per schema: finds the columns and encodes the literals."""
 
 from __future__ import annotations
 
@@ -55,25 +55,29 @@ _Result = TypeVar("_Result")
 
 
 class View(Protocol):
-    """How the one who is going to read the files sees them, where that is known."""
+    """How the engine that will read the files sees them, if that is known."""
 
     @property
     def knows_types(self) -> bool:
-        """Whether each column is read as one type, which is known: then the types in the files do not matter."""
+        """Whether the type that each column is read as is known: then the files' own types do not matter."""
 
     def partitions(self, source: Source) -> Partitions | None:
-        """Return which of a file's folders are columns, None if that is not known."""
+        """Return which of a file's folders are columns; None if that is unknown."""
 
     def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
-        """Return a file's leaf columns under the reader's names; those that it does not see are hidden."""
+        """Return a file's leaf columns under the engine's names; columns that it does not see are hidden."""
 
     def why_other(self, leaf: LeafColumn) -> str | None:
-        """Return why the values that are read of such a leaf may not be those in the file, or None."""
+        """Return why the engine may read other values of such a leaf than those in the file, or None."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What files made of a condition, by the numbers of its tests, which are the same in every file."""
+    """How a condition was bound in all files so far, by the numbers of its tests, which are the same in every file.
+
+    `bound` are tests whose column and literals fit some file, `errors` why they do not fit others. `kinds` are the
+    types of their columns.
+    """
 
     bound: set[int] = field(default_factory=set)
     kinds: dict[int, set[str]] = field(default_factory=dict)
@@ -89,18 +93,18 @@ class Findings:
         return frozenset(number for number, kinds in self.kinds.items() if len(kinds) > 1)
 
     def note_kind(self, number: int, leaf: LeafColumn) -> None:
-        """Note how a file holds the column of a test."""
-        self.kinds.setdefault(number, set()).add(_kind(leaf))
+        """Note the type of a test's column in a file."""
+        self.kinds.setdefault(number, set()).add(_comparable_type(leaf))
 
     def merge(self, other: Findings) -> None:
-        """Take in what other files made of the same condition."""
+        """Add the findings about the same condition in other files."""
         self.bound |= other.bound
         for number, kinds in other.kinds.items():
             self.kinds.setdefault(number, set()).update(kinds)
         self.errors = other.errors | self.errors
 
     def merge_recorded(self, other: Findings, columns: Sequence[str], *, case_sensitive: bool) -> None:
-        """Take in what a table's own `columns` made of the condition, some of which have a type that is not known."""
+        """Add the findings about a table's own `columns`, some of which have an unknown type."""
         self.bound |= other.bound
         names = set(columns) if case_sensitive else {name.casefold() for name in columns}
         for number, error in other.errors.items():
@@ -112,7 +116,7 @@ class Findings:
             self.errors.setdefault(number, error)
 
     def raise_unless_bound(self) -> None:
-        """Raise the first error of a part of the condition that no file at all could make sense of."""
+        """Raise the first error of a test that could not be bound in any file."""
         for number, error in sorted(self.errors.items()):
             if number not in self.bound:
                 raise error
@@ -137,7 +141,7 @@ def without_conflicts(
 
 
 class Binder:
-    """Binds a condition to one file after the other, and remembers in `findings` what files made of it."""
+    """Binds a condition to one file after the other, and collects `findings` about it."""
 
     def __init__(
         self,
@@ -158,7 +162,7 @@ class Binder:
     def bind(
         self, leaves: tuple[LeafColumn, ...], partitions: Partitions, unproved: Unproved = frozenset()
     ) -> BoundPredicate:
-        """Return the condition with a file's columns; see `tables.Snapshot.unproved`."""
+        """Return the condition bound to a file's columns; see `tables.Snapshot.unproved`."""
         key = id(leaves), partitions, unproved  # the same schema has the same leaves, see `parse_footer`
         if key not in self._of_file:
             if len(self._of_file) > _MEMO_SIZE:
@@ -191,29 +195,29 @@ class Binder:
     def _bind_test(
         self, number: int, node: _Test, columns: tuple[LeafColumn, ...], partitions: Partitions
     ) -> BoundPredicate:
-        found = [leaf for leaf in columns if self._is_same(leaf.path, node.column)]
+        matching = [leaf for leaf in columns if self._is_same(leaf.path, node.column)]
         if reason := self._unproved.get(self._cased(node.column[0])):
             self.findings.bound.add(number)
             return Fixed(Verdict(MIGHT, reason))
         if constants := partitions.named(node.column, case_sensitive=self._case_sensitive):
-            if found:
+            if matching:
                 self._accept(number, node, "partition")
                 if not partitions.are_sure:
                     self._accept(number, node, "column")  # which one an engine takes may depend on other files' folders
                 return Fixed(Verdict(MIGHT, f"{format_path(node.column)} is both a column and a partition"))
             return self._bind_partition(number, node, constants, is_sure=True)
         constants, are_above = partitions.perhaps_named(node.column, case_sensitive=self._case_sensitive)
-        if constants and not found and not are_above:
+        if constants and not matching and not are_above:
             return self._bind_partition(number, node, constants, is_sure=False)
-        if len(found) != 1:
-            return Fixed(self._unbound(number, node.column, columns, found, constants))
+        if len(matching) != 1:
+            return Fixed(self._unbound(number, node.column, columns, matching, constants))
         if number in self._conflicting:
             return self._of_different_types(node)
-        if self._view and (reason := self._view.why_other(found[0])):
+        if self._view and (reason := self._view.why_other(matching[0])):
             self.findings.bound.add(number)
             return Fixed(Verdict(MIGHT, reason))
-        of_leaf = self._bind_leaf(number, node, found[0])
-        # An engine that takes the folders for partitions does not look at the file's own column.
+        of_leaf = self._bind_leaf(number, node, matching[0])
+        # An engine that reads the folders as partitions ignores the file's own column.
         return Combined((of_leaf, Fixed(_evaluate_partition(node, constants))), max) if constants else of_leaf
 
     def _bind_partition(self, number: int, node: _Test, constants: Sequence[str], *, is_sure: bool) -> BoundPredicate:
@@ -234,33 +238,33 @@ class Binder:
             except LiteralError as error:
                 self.findings.errors.setdefault(number, error)
                 return Fixed(Verdict(MIGHT, str(error)))
-        is_settled = self._view is not None and self._view.knows_types
-        self._accept(number, node, "as it is read" if is_settled else _kind(leaf))
+        knows_type = self._view is not None and self._view.knows_types
+        self._accept(number, node, "the engine's" if knows_type else _comparable_type(leaf))
         return self._of_leaf[number, leaf]
 
     def _accept(self, number: int, node: _Test, kind: str) -> None:
         self.findings.bound.add(number)
-        # Whatever its type, a column's nulls are the same; but folders that not all files have may be no partitions.
+        # Nulls are the same in any type; but folders that not all files have may not be partitions.
         kind = "column" if isinstance(node, IsNull) and kind != "partition" else kind
         self.findings.kinds.setdefault(number, set()).add(kind)
 
-    def _is_same(self, path: ColumnPath, asked: ColumnPath) -> bool:
+    def _is_same(self, path: ColumnPath, wanted: ColumnPath) -> bool:
         if self._case_sensitive:
-            return path == asked
-        return [part.casefold() for part in path] == [part.casefold() for part in asked]
+            return path == wanted
+        return [part.casefold() for part in path] == [part.casefold() for part in wanted]
 
     def _unbound(
         self,
         number: int,
         path: ColumnPath,
         columns: tuple[LeafColumn, ...],
-        found: list[LeafColumn],
+        matching: list[LeafColumn],
         above: Sequence[str],
     ) -> Verdict:
         name = format_path(path)
-        if found:
+        if matching:
             self.findings.bound.add(number)
-            return Verdict(MIGHT, f"{name} matches {len(found)} columns")
+            return Verdict(MIGHT, f"{name} matches {len(matching)} columns")
         if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
             self.findings.bound.add(number)
             return Verdict(MIGHT, f"{name} is a group of columns")
@@ -279,12 +283,8 @@ class Binder:
                 op, keeps_nulls = "<>" if is_negated else "=", False
                 if is_negated and any(isinstance(value, Text) for value in values):
                     return Fixed(Verdict(MIGHT, "engines compare differently if NOT IN lists text"))
-            case Comparison("<=>", _, Text(), _) if _kind(leaf) != "bytes":
-                return Fixed(
-                    Verdict(
-                        MIGHT, "Spark reads text that does not fit the type as NULL, and <=> finds it equal to NULL"
-                    )
-                )
+            case Comparison("<=>", _, Text(), _) if _comparable_type(leaf) != "bytes":
+                return Fixed(Verdict(MIGHT, "Spark reads text that does not fit the type as NULL, which <=> can match"))
             case Comparison(op, _, value, is_negated):
                 op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
         if any(value is None for value in values):
@@ -302,15 +302,15 @@ class Binder:
             keeps_nulls=keeps_nulls,
             literals=literals,
             reader=reader,
-            if_found=Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present"),
+            if_present=Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present"),
             if_absent=Verdict(CANNOT, f"the filter on {leaf.name} lacks the value", FILTER),
         )
 
     def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
-        found = readings(leaf, value)
-        if isinstance(found, Opaque):
-            return [Reading((), found.text, found.text)]
-        return [self._reading(leaf, literal) for literal in found]
+        literals = readings(leaf, value)
+        if isinstance(literals, Opaque):
+            return [Reading((), literals.text, literals.text)]
+        return [self._reading(leaf, literal) for literal in literals]
 
     def _reading(self, leaf: LeafColumn, literal: Any) -> Reading:
         encodings = encode_literal(leaf, literal, timezone=self._timezone)
@@ -319,7 +319,7 @@ class Binder:
 
 
 def why_conflicting(name: str) -> str:
-    """Return why nothing is proved of a column that files hold as different types."""
+    """Return why a column that files store with different types cannot prune."""
     return f"files store {name} with conflicting types"
 
 
@@ -328,19 +328,19 @@ _NONE_LISTED = Verdict(CANNOT, "the list of values is empty", TYPE)
 _MEMO_SIZE = 256
 
 
-def _kind(leaf: LeafColumn) -> str:
-    """Return what two columns share that an engine converts into each other without loss, or not at all."""
+def _comparable_type(leaf: LeafColumn) -> str:
+    """Return a name that two types share if engines convert between them without loss, or not at all."""
     logical, name = leaf.logical_type, leaf.logical_type.name if leaf.logical_type else None
     match leaf.physical_type:
         case _ if leaf.text_rule:
-            return leaf.text_rule  # of files that note it and others, Spark takes the schema of one for all
+            return leaf.text_rule  # Spark reads all files with the schema of one, which may have this rule or not
         case _ if logical and name in ("DECIMAL", "TIME", "TIMESTAMP"):
             return f"{name} {logical.scale} {logical.unit} {logical.is_adjusted_to_utc}"
         case _ if name in ("DATE", "FLOAT16", "UUID"):
             return str(name)
         case PhysicalType.INT32 | PhysicalType.INT64:
             is_narrow = name == "INTEGER" and logical and (not logical.is_signed or logical.bit_width < _WHOLE_BITS)
-            return str(logical) if is_narrow else "integer"  # Spark cuts wider ones to a narrow one's type
+            return str(logical) if is_narrow else "integer"  # Spark truncates wider integers to a narrow type
         case PhysicalType.BYTE_ARRAY:
             return "bytes"
     return leaf.physical_type.name

@@ -1,11 +1,11 @@
-"""One evaluator weighs types, partitions, statistics and filters together. A part of a condition is judged
+"""Evaluates a bound condition with types, partitions, statistics and filters. Each part of it gets one of three ranks:
 
     CANNOT_MATCH    it is proved that no row of the row group matches
-    ASK             neither; a filter might prove it
-    MIGHT_MATCH     no proof is to be had
+    ASK             not proved yet; a filter might prove it
+    MIGHT_MATCH     it cannot be proved
 
-An AND takes the least of its parts, an OR the greatest. Statistics are judged first, so a filter is asked for only
-where they leave a row group open, and only where its answer would decide.
+An AND has the lowest rank of its parts, an OR the highest. Statistics are evaluated first. A filter is read only for a
+row group that they do not prune, and only if its answer would decide.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 
 
 class Rank(enum.IntEnum):
-    """The answers, in the order in which AND and OR weigh them."""
+    """The answers, in the order in which AND and OR compare them."""
 
     CANNOT_MATCH = 0
     ASK = 1
@@ -51,7 +51,7 @@ class Rank(enum.IntEnum):
 
 
 class Verdict(NamedTuple):
-    """An answer, what decided it, and in words why."""
+    """An answer, the reason, and what proved it (empty if nothing did)."""
 
     rank: Rank
     reason: str
@@ -66,10 +66,11 @@ STATISTICS, FILTER, PARTITION, TYPE = "statistics", "filter", "partition", "type
 
 
 class KnownFile(Protocol):
-    """What the tests of a bound condition are given: what is known of a file, and the answers of filters so far.
+    """What the tests of a bound condition use: what is known about a file, and the answers of filters so far.
 
-    Both `open` and `answers` are by test and row group; `open` has the filter, and the hashes of the literals that
-    nothing else can rule out. `absent` has the verdict on tests whose literals another format's filter lacks.
+    `open` and `answers` have an entry per test and row group. `open` has the filter to read, and the hashes of the
+    literals that nothing else could exclude. `absent` has the verdicts on tests whose literals are not in the filter of
+    another format.
     """
 
     open: dict[tuple[int, int], Question]
@@ -80,7 +81,7 @@ class KnownFile(Protocol):
         """The verdicts on tests, by number."""
 
     def facts(self, reader: StatisticsReader) -> Sequence[Facts]:
-        """Return what is known of a leaf's column chunks, by row group."""
+        """Return what is known about a leaf's column chunks, by row group."""
 
 
 class FileWithFooter:
@@ -95,16 +96,16 @@ class FileWithFooter:
         self.absent: dict[int, Verdict] = {}
 
     def facts(self, reader: StatisticsReader) -> Sequence[Facts]:
-        """Return what is known of a leaf's column chunks, by row group."""
+        """Return what is known about a leaf's column chunks, by row group."""
         facts: list[Facts] | None = self.footer.derived.facts.get(reader.index)
         return facts if facts is not None else _facts(self.footer, reader)
 
 
 class BoundPredicate:
-    """A condition whose columns and literals have become those of one file."""
+    """A condition bound to the columns of one file, with its literals encoded."""
 
     def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
-        """Return the verdict on a row group, as far as it is known."""
+        """Return the verdict on a row group, with the answers known so far."""
         raise AssertionError
 
     def evaluate_all(self, file: KnownFile, count: int) -> list[Verdict]:
@@ -112,13 +113,13 @@ class BoundPredicate:
         return [self.evaluate(file, row_group) for row_group in range(count)]
 
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
-        """Yield the tests whose filters would decide, of row groups on which the verdict is ASK."""
+        """Yield the tests whose filters decide on these row groups, whose verdict is ASK."""
         yield from ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed(BoundPredicate):
-    """A verdict that holds for the whole file."""
+    """The same verdict for the whole file."""
 
     verdict: Verdict
 
@@ -129,7 +130,7 @@ class Fixed(BoundPredicate):
 
 @dataclass(frozen=True, slots=True)
 class Combined(BoundPredicate):
-    """AND takes its least part, OR its greatest."""
+    """AND, which chooses the lowest verdict of its parts, or OR, which chooses the highest."""
 
     parts: tuple[BoundPredicate, ...]
     choose: Callable[..., Verdict]
@@ -144,7 +145,7 @@ class Combined(BoundPredicate):
         return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
 
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
-        """Yield the tests whose filters would decide."""
+        """Yield the tests whose filters decide on these row groups."""
         for row_group in row_groups:
             for part in self.parts:
                 if part.evaluate(file, row_group).rank is ASK:
@@ -156,24 +157,24 @@ _BY_RANK = attrgetter("rank")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read one literal: the hashes that it may be stored under, and its place, or why it has none.
+    """One way to read one literal: the hashes of its encodings, and its interval in the sort order, or why it has none.
 
-    A `reason` says why nothing follows from a filter that lacks the hashes.
+    With a `reason`, a filter without these hashes proves nothing.
     """
 
     hashes: tuple[int, ...]
     interval: Interval | str
     reason: str | None
-    literal: Any = None  # where there is one, and a filter that lacks it proves something
+    literal: Any = None  # None with a reason: then the filters of other formats prove nothing either
 
     @property
     def is_point(self) -> bool:
-        """Whether one key of the column is all that it can equal."""
+        """Whether it can equal only one key of the column."""
         return self.reason is None and not isinstance(self.interval, str) and self.interval[0] == self.interval[1]
 
 
 class Literals:
-    """The literals of a test, sorted, so that of very many those within a row group's bounds are found at once."""
+    """The literals of a test, sorted: of many literals, those within a row group's min-max range are found quickly."""
 
     def __init__(self, values: Sequence[Sequence[Reading]]) -> None:
         self.intervals = tuple(_smallest_interval([reading.interval for reading in readings]) for readings in values)
@@ -192,7 +193,7 @@ class Literals:
         self.single_value = (points[0][0], self._hashes) if is_single else None  # one value, and its hashes
 
     def within(self, known: ColumnStatistics) -> list[int] | str:
-        """Return the hashes of the literals that the bounds leave open, or why nothing follows from a filter."""
+        """Return the hashes of the literals within the min-max range, or why a filter proves nothing."""
         start, stop = 0, len(self._points)
         if known.low is not None and known.high is not None:
             start, stop = bisect_left(self._points, known.low), bisect_right(self._points, known.high)
@@ -235,20 +236,20 @@ class NullTest(BoundPredicate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnTest(BoundPredicate):
-    """`column op literals`, none of them NULL. `number` tells the tests of a condition apart."""
+    """`column op literals`, none of them NULL. `number` identifies the test within the condition."""
 
     number: int
     leaf: LeafColumn
-    op: str  # with NOT worked in: = (which is IN, too), <>, <, <=, > or >=
+    op: str  # with NOT applied: = (also for IN), <>, <, <=, > or >=
     is_negated: bool
-    keeps_nulls: bool  # NOT (column <=> literal) holds for NULL
+    keeps_nulls: bool  # NOT (column <=> literal) is true for NULL
     literals: Literals
     reader: StatisticsReader
-    if_found: Verdict  # by the filter
+    if_present: Verdict  # in the filter
     if_absent: Verdict
 
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
-        """Yield the tests whose filters would decide."""
+        """Yield the tests whose filters decide on these row groups."""
         return ((self, row_group) for row_group in row_groups)
 
     def evaluate(self, file: KnownFile, row_group: int) -> Verdict:
@@ -282,7 +283,7 @@ class ColumnTest(BoundPredicate):
             _, known, location, _, is_usual = facts
             if is_usual and known.low <= key <= known.high:  # type: ignore[operator]
                 assert location is not None
-                file.open[self.number, row_group] = location, hashes  # as `evaluate` would, for the usual case
+                file.open[self.number, row_group] = location, hashes  # the same as `evaluate`, for the usual case
                 verdicts.append(_ASK)
             else:
                 verdicts.append(self.evaluate(file, row_group))
@@ -304,7 +305,7 @@ class ColumnTest(BoundPredicate):
     def _evaluate_answer(self, answer: Answer) -> Verdict:
         if answer.problem is not None:
             return Verdict(MIGHT, answer.problem)
-        return self.if_found if True in answer.found else self.if_absent
+        return self.if_present if True in answer.found else self.if_absent
 
     def _evaluate_inequality(self, known: ColumnStatistics) -> Verdict:
         is_constant = known.is_exact and known.low == known.high and (known.null_count == 0 or not self.keeps_nulls)
@@ -335,9 +336,9 @@ _ASK = Verdict(ASK, "")
 
 
 class Facts(NamedTuple):
-    """What is known of one column chunk: why nothing can be relied on, or its bounds and its filter, or why none.
+    """What is known about one column chunk: its statistics, and its filter or why it has `no_filter`.
 
-    It `is_usual` if it has values, bounds and a filter.
+    With a `problem`, nothing about it can be trusted. It `is_usual` if it has values, a min, a max and a filter.
     """
 
     problem: str | None
@@ -348,7 +349,7 @@ class Facts(NamedTuple):
 
 
 def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
-    """Return the facts of a leaf's column chunks, and keep them with a footer that is in memory."""
+    """Return the facts about a leaf's column chunks, and keep them with the footer."""
     no_filter = why_unusable(footer, reader.leaf)
     facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
     footer.derived.facts[reader.index] = facts
@@ -356,7 +357,7 @@ def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
 
 
 def _chunk_facts(footer: Footer, row_group: int, reader: StatisticsReader, no_filter: str | None) -> Facts:
-    leaf = footer.leaves[reader.leaf.index]  # under its name in the file, which a table may call otherwise
+    leaf = footer.leaves[reader.leaf.index]  # under its name in the file; a table may have another
     if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
         return Facts(problem, ColumnStatistics(0, None))
     known = reader.read(footer, row_group)
@@ -370,9 +371,9 @@ def _chunk_facts(footer: Footer, row_group: int, reader: StatisticsReader, no_fi
 
 
 class IndexedFiles:
-    """Whole data files as if each were one row group, of which only the index's filters are known.
+    """Data files, each treated as one row group, about which only the index's filters are known.
 
-    They have the same columns and partitions, so they differ only in what the filters answer.
+    They have the same columns and partitions, and differ only in the answers of the filters.
     """
 
     absent: Mapping[int, Verdict] = MappingProxyType({})
@@ -387,30 +388,30 @@ class IndexedFiles:
 
     @property
     def questions(self) -> list[tuple[int, Sequence[int]]]:
-        """The leaves, by index, whose filters would decide, and the hashes to ask them for."""
+        """The leaves, by index, whose filters decide, and the hashes to look for in them."""
         return [(test.leaf.index, self.open[test.number, 0][1]) for test in self._undecided]
 
     def verdict(self, answers: tuple[bool, ...]) -> Verdict:
-        """Return the verdict on a file that answers the questions so."""
-        found = self._verdicts.get(answers)
-        if found is None:
+        """Return the verdict on a file with these answers to the questions."""
+        verdict = self._verdicts.get(answers)
+        if verdict is None:
             tests = zip(self._undecided, answers, strict=True)
             self.answers = {(test.number, 0): Answer((may_hold,)) for test, may_hold in tests}
-            found = self._verdicts[answers] = self._bound.evaluate(self, 0)
-        return found
+            verdict = self._verdicts[answers] = self._bound.evaluate(self, 0)
+        return verdict
 
     def facts(self, reader: StatisticsReader) -> tuple[Facts]:
-        """Return what is known of a leaf: whether there is a filter."""
+        """Return what is known about a leaf: whether the index has a filter."""
         return _INDEXED if reader.leaf.index in self._indexed else _NOT_INDEXED
 
 
 _UNKNOWN = ColumnStatistics(1, None, why_untrusted="the index has no statistics")
-_INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # it is the index that knows where
+_INDEXED = (Facts(None, _UNKNOWN, FilterLocation(0, None)),)  # only the index knows its location
 _NOT_INDEXED = (Facts("the index does not have this column", _UNKNOWN),)
 
 
 class RecordedFile:
-    """One file as if it were one row group, of which only what its table's metadata records is known."""
+    """A data file, treated as one row group, about which only the table's metadata is known."""
 
     absent: Mapping[int, Verdict] = MappingProxyType({})
 
@@ -420,7 +421,7 @@ class RecordedFile:
         self.answers: dict[tuple[int, int], Answer] = {}
 
     def facts(self, reader: StatisticsReader) -> tuple[Facts]:
-        """Return what is known of a leaf: its bounds."""
+        """Return what is known about a leaf: its statistics."""
         known = self._known.get(reader.leaf.index)
         return _NOT_RECORDED if known is None else (Facts(None, known, no_filter="the table has no filters"),)
 
@@ -442,20 +443,20 @@ def _is_outside(known: ColumnStatistics, interval: Interval | str) -> bool:
     return bool(high < known.low or low > known.high)
 
 
-# ---- what a condition asks ------------------------------------------------------------------
+# ---- the tests of a condition ---------------------------------------------------------------
 
 
 def absent(bound: BoundPredicate, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
-    """Return the verdict on the tests, by number, whose literals a filter of another format lacks."""
-    found = {}
+    """Return the verdicts on tests, by number, whose literals are not in a filter of another format."""
+    verdicts = {}
     for test in _tests(bound):
         if isinstance(test, ColumnTest) and test.op == "=" and not test.is_negated:
             leaf = footer.leaves[test.leaf.index]
             for one in () if leaf.text_rule else filters:
                 if one.column == leaf.path and not any(one.might_contain(test.literals.readings)):
                     reason = f"the {one.format} filter on {test.leaf.name} lacks the value"
-                    found[test.number] = Verdict(CANNOT, reason, FILTER)
-    return found
+                    verdicts[test.number] = Verdict(CANNOT, reason, FILTER)
+    return verdicts
 
 
 def equated(node: Predicate) -> Iterator[ColumnPath]:
@@ -471,9 +472,9 @@ def equated(node: Predicate) -> Iterator[ColumnPath]:
 
 
 def provable(bound: BoundPredicate) -> Iterator[LeafColumn]:
-    """Yield the leaves of a condition that what a table records of them may be weighed by.
+    """Yield the leaves of a condition whose statistics in a table's metadata may be used.
 
-    Where a literal equals nothing of the table's type, files may still hold it in another one, such as nanoseconds.
+    A literal that no value of the table's type equals may still be in a file with another type, such as nanoseconds.
     """
     tests = list(_tests(bound))
     unequal = {test.leaf for test in tests if isinstance(test, ColumnTest) and not test.literals.may_equal}

@@ -1,12 +1,12 @@
 """pyarrow's expressions become predicates.
 
-An `Expression` has no public way to be looked into, but it can be pickled, as an Arrow file of one row: the literals
-are its columns, and its schema's metadata says, key after key, what is called with what:
+An `Expression` has no public attributes, but it can be pickled. The pickle is an Arrow file of one row: its columns are
+the literals, and the schema's metadata lists the calls and their arguments, key after key:
 
     call equal | field_ref id | literal 0 | end equal
 
-What was read so is built once more by pyarrow's own operators. Unless that equals the expression that was given, the
-pickle was misread, and the whole condition is `Opaque`. A call that is not known here is `Opaque` by itself.
+The result is built again with pyarrow's own operators. If that does not equal the given expression, the pickle was
+misread, and the whole condition is `Opaque`. An unknown call is `Opaque`, and the rest is used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from parquet_bloom.values.literals import normalize_literal
 
 
 def is_expression(where: Any) -> bool:
-    """Return whether this is an `Expression` of pyarrow's; pyarrow need not be imported to tell."""
+    """Return whether this is a pyarrow `Expression`, without importing pyarrow."""
     return type(where).__module__.startswith("pyarrow.") and type(where).__name__ == "Expression"
 
 
 def from_expression(expression: Any) -> Predicate:
-    """Return the predicate of a pyarrow `Expression`; whatever is not understood is `Opaque`.
+    """Return the predicate of a pyarrow `Expression`; what is not understood is `Opaque`.
 
     >>> import pyarrow.compute as pc
     >>> str(from_expression((pc.field("id") == 5) & pc.starts_with(pc.field("name"), "a")))

@@ -58,8 +58,8 @@ def to_predicate(where: Any) -> Predicate:
 def parse_sql(text: str) -> Predicate:
     """Return the predicate of a SQL condition in Spark's dialect.
 
-    Text literals are typed by the column that they are compared with. Functions, arithmetic, subqueries and column to
-    column comparisons become `Opaque`. Raises `PredicateError` with the position where the text is no condition.
+    Text literals get their type from the column that they are compared with. Functions, arithmetic, subqueries and
+    comparisons of two columns become `Opaque`. Raises `PredicateError` with the position if the text does not parse.
     """
     from sqlglot import Dialect, exp
     from sqlglot.errors import SqlglotError
@@ -177,7 +177,7 @@ class _Translator:
         raise _NotLiteral
 
     def cast(self, value: Any, to: Any) -> Any:
-        """Return a typed literal such as DATE '2024-01-01' or 5L, if the cast changes nothing but the type."""
+        """Return a typed literal such as DATE '2024-01-01' or 5L, if the cast changes only the type."""
         kinds = self._exp.DataType.Type
         match value:
             case Text(text, ()) if to.this == kinds.DATE and re.fullmatch(r"\d{4}-\d\d-\d\d", text):
@@ -215,10 +215,10 @@ _ZONE = re.compile(r"[A-Za-z+]|:.*-")
 
 
 def _joined(parts: list[str]) -> Text:
-    """Return the text of string literals that touch, such as 'it''s'.
+    """Return the text of adjacent string literals, such as 'it''s'.
 
-    Up to Spark 3 neighbours are joined; from 4.0 those without a space between hold a quote. sqlglot tells them and
-    their kind of quote no longer apart, so every way to read them counts.
+    Up to 3.x, Spark joins them; from 4.0, two without a space between them contain a quote. sqlglot does not tell which
+    of these it parsed, nor the kind of quote, so the text has all of these readings.
     """
     if not 0 < len(parts) <= _MAX_JOINED:
         raise _NotLiteral
@@ -245,7 +245,7 @@ def _minus(value: Any) -> Any:
 
 
 def _operands(node: Any) -> Iterator[Any]:
-    """Yield what a chain of one connector connects, without recursion and through parentheses."""
+    """Yield the operands of a chain of ANDs, or of ORs, without recursion and through parentheses."""
     pending = [node]
     while pending:
         part = _bare(pending.pop())
@@ -276,7 +276,7 @@ def _number(text: str) -> int | float | Number:
 
 
 def why_unused(where: Any) -> str | None:
-    """Return why nothing in a condition can rule anything out, whatever the files hold; None where something may.
+    """Return why a condition cannot prune any file; None if it can.
 
     >>> why_unused("id = 5 OR name LIKE 'a%'")
     "nothing in the condition can be used to prune: name LIKE 'a%'"

@@ -1,4 +1,4 @@
-"""Whether a Hive partition's text can be equal to a literal, or within an interval."""
+"""Whether the text of a Hive partition can match a condition, however engines read it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from parquet_bloom.predicates.tree import Comparison, In, IsNull, Listed, Text, 
 from parquet_bloom.storage.partitions import NULL_NAME
 
 _NULL_TEXTS = ("", "null", NULL_NAME.lower())
-"""Texts that at least one engine takes for NULL; DataFusion and ClickHouse take `NULL_NAME` for text."""
+"""Texts that at least one engine reads as NULL; DataFusion and ClickHouse read `NULL_NAME` as text."""
 
 
 # ---- comparing ---------------------------------------------------------------------------
 
 
 def might_hold(node: Comparison | In | IsNull, constant: str) -> bool:
-    """Return False only if the test is proved to be false or unknown for this constant, however it is read."""
+    """Return False only if the test is proved to be false or unknown for this constant in every engine."""
     is_perhaps_null = constant.lower() in _NULL_TEXTS
     match node:
         case IsNull(_, is_negated):
@@ -61,7 +61,7 @@ _Span = tuple[Any, Any]
 
 
 def _holds_within(op: str, left: _Span, right: _Span) -> bool:
-    """Return whether `x op y` holds for some x in one span and some y in the other, ends included."""
+    """Return whether `x op y` is true for some x in one span and some y in the other, ends included."""
     if op == "=":
         return bool(left[0] <= right[1] and right[0] <= left[1])
     if op == "<>":
@@ -71,82 +71,82 @@ def _holds_within(op: str, left: _Span, right: _Span) -> bool:
 
 
 def _readings(constant: str, value: Any) -> list[tuple[_Span, _Span]] | None:
-    """Return the constant and the literal as each pair of like values, or None where not all readings are known."""
+    """Return each pair of values that engines may compare, or None if not all of them are known."""
     match value:
         case Listed(inner):
             return _readings(constant, inner)
         case None | bool() | datetime() | TimestampText():
-            return None  # engines spell truth differently, and disagree on the zone of a directory's time
+            return None  # engines write booleans differently, and disagree on the time zone of times
         case int() | float() | Decimal():
-            return _like_number(constant, value)
+            return _pairs_of_number(constant, value)
         case Text(text, others):
-            return _like_any_text(constant, (text, *others))
+            return _text_pairs_of_all(constant, (text, *others))
         case str(text):
-            return _like_any_text(constant, (text,))
+            return _text_pairs_of_all(constant, (text,))
         case date():
-            return _like_date(constant, value)
+            return _pairs_of_date(constant, value)
     return None
 
 
-def _like_number(constant: str, value: int | float | Decimal) -> list[tuple[_Span, _Span]] | None:
+def _pairs_of_number(constant: str, value: int | float | Decimal) -> list[tuple[_Span, _Span]] | None:
     literal = None if isinstance(value, int) and abs(value) >= 10**_MAX_DIGITS else _number(str(value))
     if literal is None:
         return None
-    # An engine that leaves the directory as text may make the literal text, too.
-    as_text, number = _like(constant, str(value)), _number(constant)
+    # An engine that reads the directory as text may convert the literal to text.
+    as_text, number = _pair(constant, str(value)), _number(constant)
     if not _may_be_typed(constant):
         return [as_text]
     if number is None:
         return None
-    return [as_text, *_like_numbers(number, (literal, literal))]
+    return [as_text, *_number_pairs(number, (literal, literal))]
 
 
-def _like_date(constant: str, value: date) -> list[tuple[_Span, _Span]] | None:
-    as_text, moment = _like(constant, value.isoformat()), _moment(constant)
+def _pairs_of_date(constant: str, value: date) -> list[tuple[_Span, _Span]] | None:
+    as_text, moment = _pair(constant, value.isoformat()), _moment(constant)
     if not _may_be_typed(constant):
         return [as_text]
     if moment is None:
         return None
-    return [as_text, _like(moment, datetime.combine(value, time())), _like(moment.date(), value)]
+    return [as_text, _pair(moment, datetime.combine(value, time())), _pair(moment.date(), value)]
 
 
-def _like(left: Any, right: Any) -> tuple[_Span, _Span]:
+def _pair(left: Any, right: Any) -> tuple[_Span, _Span]:
     return (left, left), (right, right)
 
 
-def _like_any_text(constant: str, texts: tuple[str, ...]) -> list[tuple[_Span, _Span]] | None:
-    found: list[tuple[_Span, _Span]] = []
+def _text_pairs_of_all(constant: str, texts: tuple[str, ...]) -> list[tuple[_Span, _Span]] | None:
+    all_pairs: list[tuple[_Span, _Span]] = []
     for text in texts:
-        pairs = _like_texts(constant, text)
+        pairs = _text_pairs(constant, text)
         if pairs is None:
             return None
-        found += pairs
-    return found
+        all_pairs += pairs
+    return all_pairs
 
 
-def _like_texts(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
-    pairs = [_like(constant, text)]
+def _text_pairs(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
+    pairs = [_pair(constant, text)]
     if not (_may_be_typed(constant) and _may_be_typed(text)):
-        return pairs  # a column with such a constant is text, and such a literal equals no other type
+        return pairs  # a column with such a constant is text; such a literal does not equal another type
     number, literal = _number(constant), _number(text)
     moment, literal_moment = _moment(constant), _moment(text)
     known = (number is not None, moment is not None)
     if known != (literal is not None, literal_moment is not None) or not any(known):
-        return None  # only one of the two is a number, or a time, to us; an engine's cast may be laxer
+        return None  # only one of the two is a number or a time here; an engine may cast more
     if number is not None and literal is not None:
-        pairs += _like_numbers(number, (floor(literal), ceil(literal)))
-        pairs += _like_numbers(number, (literal, literal))
+        pairs += _number_pairs(number, (floor(literal), ceil(literal)))
+        pairs += _number_pairs(number, (literal, literal))
     if moment is not None and literal_moment is not None:
-        pairs += [_like(moment, literal_moment), _like(moment.date(), literal_moment.date())]
+        pairs += [_pair(moment, literal_moment), _pair(moment.date(), literal_moment.date())]
     return pairs
 
 
-def _like_numbers(number: Fraction, literal: tuple[Fraction | int, Fraction | int]) -> Iterator[tuple[_Span, _Span]]:
-    """Yield the pairs as exact numbers, cut or rounded to integers, and as floats, in which large ones collapse."""
+def _number_pairs(number: Fraction, literal: tuple[Fraction | int, Fraction | int]) -> Iterator[tuple[_Span, _Span]]:
+    """Yield the pairs as exact numbers, as integers (truncated or rounded), and as floats, where large ones become equal."""
     yield (floor(number), ceil(number)), literal
     with suppress(OverflowError):
-        yield _like(float(number), float(literal[0]))
-        yield _like(float(number), float(literal[1]))
+        yield _pair(float(number), float(literal[0]))
+        yield _pair(float(number), float(literal[1]))
 
 
 _TYPED = re.compile(
@@ -157,7 +157,7 @@ _TYPED = re.compile(
 
 
 def _may_be_typed(text: str) -> bool:
-    """Return whether some engine may take the text for a number, a date, a time or a truth value."""
+    """Return whether some engine may read the text as a number, a date, a time or a boolean."""
     return _TYPED.match(text.strip()) is not None
 
 

@@ -1,7 +1,7 @@
 """Conditions on rows: an immutable tree, built in Python, from SQL text, or from pyarrow-style filter lists.
 
-A tree knows column names and literals, no file. Only a bare `column op literal` is ever used to prune; whatever else
-a condition holds becomes `Opaque`, which matches every row as far as anyone can prove.
+A tree has column names and literals, and knows no file. Only a bare `column op literal` is used to prune. Everything
+else becomes `Opaque`, which might match any row.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normaliz
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A literal that came as text and is typed by each file's column, as in `day >= '2024-01-01'`.
+    """A literal that was text and gets its type from each file's column, as in `day >= '2024-01-01'`.
 
-    `others` are further readings of the same text: versions of Spark disagree about quotes.
+    `others` are other ways to read the same text: versions of Spark disagree about quotes.
     """
 
     text: str
@@ -32,12 +32,12 @@ class Text:
 
 
 class Number(Decimal):
-    """A number with a point in SQL text: exact beside exact columns, and a DOUBLE beside floats."""
+    """A number with a point in SQL text: a DECIMAL for exact columns, and a DOUBLE for floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampText:
-    """The literal `TIMESTAMP '…'`: text, but never compared with a column of text."""
+    """The literal `TIMESTAMP '…'`: text, but never compared with a text column."""
 
     text: str
 
@@ -47,9 +47,9 @@ class TimestampText:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A literal that stands with others in IN or BETWEEN, which engines may give one type that holds them all.
+    """A literal in the list of IN or BETWEEN. Engines may convert the whole list to one common type.
 
-    `float_bits` are those of a float among the others, `scale` and `integer_digits` of what holds its decimals.
+    `float_bits` is the width of a float in the list, `scale` and `integer_digits` are those of a type for its decimals.
     """
 
     value: Any
@@ -62,7 +62,7 @@ class Listed:
 
 
 class Predicate:
-    """A condition. Combine with `&`, `|` and `~`; `and`, `or` and `not` would ask for its truth and raise."""
+    """A condition. Combine conditions with `&`, `|` and `~`; `and`, `or` and `not` raise `TypeError`."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ MIRRORED = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", 
 class Comparison(Predicate):
     """`column op value`, with op one of `=`, `<>`, `<=>`, `<`, `<=`, `>`, `>=`.
 
-    `is_negated` marks NOT around it, kept because NOT (x < 1) and x >= 1 differ for NaN in some engines.
+    `is_negated` means NOT (column op value). It is kept because NOT (x < 1) and x >= 1 differ for NaN in some engines.
     """
 
     op: str
@@ -101,7 +101,7 @@ class Comparison(Predicate):
 
     @property
     def plain_op(self) -> str:
-        """The operator between values with NOT worked in, right where values have a total order; NULL is apart."""
+        """The operator with NOT applied. It is right for values with a total order; NULL is handled elsewhere."""
         op = "=" if self.op == "<=>" else self.op
         return _NEGATED[op] if self.is_negated else op
 
@@ -136,7 +136,7 @@ class IsNull(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """True where all parts are."""
+    """True if all parts are."""
 
     parts: tuple[Predicate, ...]
 
@@ -146,7 +146,7 @@ class And(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """True where any part is."""
+    """True if any part is."""
 
     parts: tuple[Predicate, ...]
 
@@ -156,7 +156,7 @@ class Or(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Not(Predicate):
-    """True where the part is false, unknown where it is unknown."""
+    """True if the part is false, unknown if it is unknown."""
 
     part: Predicate
 
@@ -176,7 +176,7 @@ class Constant(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Opaque(Predicate):
-    """Something that is not understood, and so might match any row."""
+    """A part that is not understood, so it might match any row."""
 
     text: str
 
@@ -280,16 +280,16 @@ def between_of(column: ColumnPath, low: Any, high: Any) -> Predicate:
 
 
 def list_of(values: Any) -> tuple[Any, ...]:
-    """Return the literals of a list, each with the others beside it."""
+    """Return the literals of a list. Raises `PredicateError` for anything else."""
     if isinstance(values, str | bytes | bytearray | memoryview) or not isinstance(values, Iterable):
         raise PredicateError(f"IN needs a list of values, not {values!r}")
     return tuple(values)
 
 
 def listed_together(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the literals of one list as they are beside each other: in IN (1, 0.5e0) the 1 may be a float, too.
+    """Return the literals of one list with what they mean together: in IN (1, 0.5e0) the 1 may be a float, too.
 
-    Spark also compares all of a list as DOUBLE where it holds both exact numbers and text.
+    Spark also compares a whole list as DOUBLE if it contains both exact numbers and text.
     """
     kinds = {type(value) for value in values}
     if len(kinds) <= 1 and not kinds & {Decimal, Number}:
@@ -322,8 +322,8 @@ _FILTER_OPS = {"=": "=", "==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", 
 def from_filters(filters: Sequence[Any]) -> Predicate:
     """Return the predicate of `[(column, op, value), …]` (all hold) or a list of such lists (any does).
 
-    The operators are pyarrow's: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`. As in pyarrow, `not in` holds
-    for NULL.
+    The operators are pyarrow's: `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`. As in pyarrow, `not in` is
+    true for NULL.
 
     >>> str(from_filters([("id", "in", [1, 2]), ("day", ">=", "2024-01-01")]))
     "id IN (1, 2) AND day >= '2024-01-01'"

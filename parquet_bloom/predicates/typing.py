@@ -1,4 +1,4 @@
-"""What a literal can mean beside the others of its list or comparison."""
+"""The values that a literal can mean for a column: text and numbers of SQL get their type from it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normaliz
 
 
 def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
-    """Return the literals that `encode_literal` takes for this leaf: more than one where the text may mean several.
+    """Return the literals to pass to `encode_literal` for this leaf, more than one if the text can mean several.
 
-    Text and the numbers of SQL are typed by the column. Returns `Opaque` with the reason where nothing follows from
-    them. Raises `LiteralError` if they are none of the column's values.
+    Returns `Opaque` with the reason if they prove nothing. Raises `LiteralError` if the column cannot hold them.
     """
     if (reason := why_untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
         return Opaque(reason)
     match value:
         case Listed():
-            return _beside_others(leaf, readings(leaf, value.value), value)
+            return _as_listed(leaf, readings(leaf, value.value), value)
         case Text(text, others):
             return _typed_texts(leaf, (text, *others))
         case TimestampText(text):
@@ -34,23 +33,24 @@ def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
     return (value,)
 
 
-def _beside_others(leaf: LeafColumn, found: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
-    if isinstance(found, Opaque):
-        return found
-    beside: list[Any] = []
-    for value in found:
+def _as_listed(leaf: LeafColumn, literals: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
+    """Return the literals with the types that engines may give them in a list."""
+    if isinstance(literals, Opaque):
+        return literals
+    typed: list[Any] = []
+    for value in literals:
         literal = normalize_literal(value)
         exact = literal.value if isinstance(literal, DecimalLiteral) else literal
         if not isinstance(exact, int | Decimal) or isinstance(exact, bool):
-            beside.append(value)
+            typed.append(value)
             continue
         if listed.scale is None or is_float(leaf):
-            beside.append(value)
+            typed.append(value)
         else:
-            beside.append(DecimalLiteral(Decimal(exact), listed.scale, listed.integer_digits))
+            typed.append(DecimalLiteral(Decimal(exact), listed.scale, listed.integer_digits))
         if listed.float_bits is not None:
-            beside.append(FloatLiteral(_as_float(exact), listed.float_bits))
-    return tuple(beside)
+            typed.append(FloatLiteral(_as_float(exact), listed.float_bits))
+    return tuple(typed)
 
 
 def is_float(leaf: LeafColumn) -> bool:
@@ -67,20 +67,20 @@ def _as_float(number: int | Decimal) -> float:
 
 
 def _typed_texts(leaf: LeafColumn, texts: tuple[str, ...]) -> tuple[Any, ...] | Opaque:
-    found: list[Any] = []
-    refused: LiteralError | None = None
+    literals: list[Any] = []
+    first_error: LiteralError | None = None
     for text in texts:
         try:
             literal = _typed_text(leaf, text)
         except LiteralError as error:
-            refused = refused or error
+            first_error = first_error or error
             continue
         if isinstance(literal, Opaque):
             return literal
-        found.append(literal)
-    if not found and refused:
-        raise refused
-    return tuple(found)
+        literals.append(literal)
+    if not literals and first_error:
+        raise first_error
+    return tuple(literals)
 
 
 def _typed_text(leaf: LeafColumn, text: str) -> Any:
@@ -96,7 +96,7 @@ def _typed_text(leaf: LeafColumn, text: str) -> Any:
 
 
 def _typed_decimal(name: str, scale: int, literal: Any) -> Any:
-    """Spark compares DECIMAL with text as DOUBLE, others round the text to the column's scale."""
+    """Return the literal, unless engines differ: Spark compares as DOUBLE, others round to the column's scale."""
     exponent = literal.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent > scale:
         return Opaque(f"engines round {literal} to the scale of {name}")
@@ -112,7 +112,7 @@ def _typed_timestamp(leaf: LeafColumn, text: str) -> Any:
     logical = leaf.logical_type.name if leaf.logical_type else None
     if logical not in ("TIMESTAMP", "DATE") and leaf.physical_type is not PhysicalType.INT96:
         raise LiteralError(f"column {leaf.name} is {leaf.type_name}; TIMESTAMP {text!r} cannot be compared with it")
-    # As a timestamp, whatever the column: a date column is compared with it as midnight.
+    # Always as a timestamp: a DATE column is compared with it as midnight.
     return parse_literal(replace(leaf, physical_type=PhysicalType.INT64, logical_type=_ANY_TIMESTAMP), text)
 
 
