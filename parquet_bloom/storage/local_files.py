@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.format.footer import MAGIC
@@ -356,6 +356,42 @@ def create(target: Path, data: bytes, *, like: Iterable[os.stat_result] = ()) ->
     with _written(target, data, [*like] or [_last_beside(target)]) as temporary:
         _appear(temporary, target)
     _sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def new_file(target: Path) -> Iterator[BinaryIO]:
+    """Give a file to write to, which appears as `target` once the block has ended without an error.
+
+    It then has the usual mode of new files. Raises `FileExistsError` where there is one.
+    """
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    for path in leftovers(target):
+        with contextlib.suppress(BlockingIOError):
+            _remove_leftover(path, {MAGIC}, {os.geteuid()})
+    temporary, fd = _create_locked(target)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            yield file
+        with contextlib.suppress(OSError):
+            os.fchmod(fd, _usual_mode(target))
+        os.fsync(fd)
+        _appear(temporary, target)
+    finally:
+        _discard(temporary)
+        _close(fd)
+    _sync_directory(target.parent)
+
+
+def _usual_mode(target: Path) -> int:
+    """Return the mode that a new file has here: asking for the umask would change it for all threads."""
+    path = temporary_path(target)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        return stat.S_IMODE(os.fstat(fd).st_mode)
+    finally:
+        _discard(path)
+        _close(fd)
 
 
 def make_folder(path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.values.arrays import hash_array
 from parquet_bloom.values.encoding import (
     DECIMAL_DIGITS,
@@ -539,18 +540,12 @@ def _only(
 
 
 def write_candidates(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str) -> int:
-    """Write candidates to a new Parquet file, batch by batch; return how many there are. Nothing is left on failure."""
+    """Write candidates to a new Parquet file, which appears once it is complete; return how many there are."""
     from pyarrow import parquet
 
-    target = Path(path)
     rows = 0
-    with target.open("xb") as file:
-        try:
-            with parquet.ParquetWriter(file, schema) as writer:
-                for batch in batches:
-                    rows += batch.num_rows - batch.column("path").null_count
-                    writer.write_batch(batch)
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
+    with new_file(Path(path)) as file, parquet.ParquetWriter(file, schema) as writer:
+        for batch in batches:
+            rows += batch.num_rows - batch.column("path").null_count
+            writer.write_batch(batch)
     return rows

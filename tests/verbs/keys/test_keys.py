@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -177,6 +178,23 @@ def test_candidates_are_written_and_counted(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         write_candidates([], SCHEMA, target)
     assert pq.read_table(target).num_rows == 3
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_candidates_are_private_until_they_are_complete(tmp_path: Path, mask: int) -> None:
+    def looked_at() -> Any:
+        yield pa.record_batch([[1], ["a"]], schema=SCHEMA)
+        (path,) = tmp_path.iterdir()
+        assert path.name.startswith(".out.parquet.")
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    before = os.umask(mask)
+    try:
+        write_candidates(looked_at(), SCHEMA, str(tmp_path / "out.parquet"))
+    finally:
+        os.umask(before)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
