@@ -24,7 +24,7 @@ def whole_prefixes(footer: Footer) -> Plan[list[Footer]]:
     found = []
     while position < footer.file_size:
         stop = min(position + _SCAN_STEP, footer.file_size)
-        (data,) = yield [ByteRange(position, stop)]
+        data = yield from _read(position, stop)
         window, start = carried + data, position - len(carried)
         at = window.find(MAGIC)
         while at >= 0:
@@ -39,12 +39,12 @@ def whole_prefixes(footer: Footer) -> Plan[list[Footer]]:
 def _same_file(end: int, pages: Any, newest: Any) -> Plan[Footer | None]:
     if end < 12:
         return None
-    (tail,) = yield [ByteRange(end - 8, end)]
+    tail = yield from _read(end - 8, end)
     length = int.from_bytes(tail[:4], "little")
     start = end - 8 - length
     if length == 0 or start < _end_of_pages(newest):
         return None
-    (raw,) = yield [ByteRange(start, end - 8)]
+    raw = yield from _read(start, end - 8)
     try:
         footer = parse_footer(end, raw)
         for row_group, leaf, _ in footer.chunks():
@@ -52,6 +52,14 @@ def _same_file(end: int, pages: Any, newest: Any) -> Plan[Footer | None]:
         return footer if _without_filters(decode(ttypes.FileMetaData, raw)[0]) == pages else None
     except CorruptFileError:
         return None
+
+
+def _read(start: int, stop: int) -> Plan[bytes]:
+    """Plan to return bytes that the file has; raises `CorruptFileError` for fewer: a footer may be in the rest."""
+    (data,) = yield [ByteRange(start, stop)]
+    if len(data) != stop - start:
+        raise CorruptFileError(f"bytes {start} to {stop} were wanted, and {len(data)} were read", offset=start)
+    return data
 
 
 def _end_of_pages(metadata: Any) -> int:
