@@ -142,7 +142,7 @@ def _text_pairs(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
 
 
 def _number_pairs(number: Fraction, literal: tuple[Fraction | int, Fraction | int]) -> Iterator[tuple[_Span, _Span]]:
-    """Yield the pairs as exact numbers, as integers (truncated or rounded), and as floats, where large ones become equal."""
+    """Yield the pairs as exact numbers, as truncated or rounded integers, and as floats, which may become equal."""
     yield (floor(number), ceil(number)), literal
     with suppress(OverflowError):
         yield _pair(float(number), float(literal[0]))

@@ -1,4 +1,4 @@
-"""Arrow arrays as the hashes of the values that pages hold."""
+"""Hashes of the values in Arrow arrays, as pages store them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def hash_array(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:
     """Return the hashes of every value that is not null, as native-endian uint64, 8 bytes each.
 
-    `array` holds what the pages hold: int32, int64, float, double, any binary or string type, or
-    fixed_size_binary of `type_length` (of 12 for INT96). Of a dictionary-encoded chunk each value in use is
+    `array` has the values as in the pages: int32, int64, float, double, any binary or string type, or
+    fixed_size_binary of `type_length` (of 12 for INT96). In a dictionary-encoded chunk, each value in use is
     hashed once. Raises `TypeError` if the array's type is not the leaf's physical type.
     """
     return b"".join(_hash_chunk(chunk) for chunk in _chunks(leaf, array))
@@ -51,13 +51,13 @@ def _hash_chunk(chunk: Any) -> bytes:
         hashes = _kernel.hash_fixed(buffers[1], chunk.type.bit_width // 8, chunk.offset, len(chunk))
     if not chunk.null_count:
         return hashes
-    # What lies under a null is hashed too and dropped here, 8 bytes a value instead of the value.
+    # The bytes under nulls are hashed too; dropping their hashes copies less than dropping the values.
     kept = pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid())
     return bytes(memoryview(kept.buffers()[1])[8 * kept.offset : 8 * (kept.offset + len(kept))])
 
 
 def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
-    """Yield the array's chunks as the kernel takes them: no dictionaries, no views."""
+    """Yield the array's chunks in a form that the kernel takes: no dictionaries, no views."""
     import pyarrow as pa
 
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
@@ -97,18 +97,18 @@ def plain_value(array: pa.Array, index: int) -> bytes:
 
 
 def is_nan(leaf: LeafColumn, plain: bytes) -> bool:
-    """Return whether a plain-encoded value is a NaN, which no filter is asked for."""
+    """Return whether a plain-encoded value is NaN, which is never looked up in a filter."""
     value = decode_plain(leaf, plain)
     return isinstance(value, float) and math.isnan(value)
 
 
 def companion_hashes(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:
-    """Return hashes to insert beside those of `hash_array`, so that no engine loses rows; mostly none.
+    """Return the hashes to insert in addition to those of `hash_array`, so that no engine loses rows; often none.
 
-    Engines hash the literal's own zero, the canonical NaN and the canonical INT96 only. So: both zeros when any
-    zero occurs, the canonical NaN when any NaN does, and for an INT96 its canonical form, to the nanosecond and
-    cut to microseconds, in which Spark and DuckDB read it. `most_hashes` bounds their number. Raises `TypeError`
-    as `hash_array` does.
+    Engines only hash the literal's own zero, the canonical NaN and the canonical INT96. So this adds both zeros if
+    there is any zero, the canonical NaN if there is any NaN, and each INT96 in its canonical form, both with
+    nanoseconds and truncated to microseconds, as Spark and DuckDB read it. `most_hashes` is the limit on their number.
+    Raises `TypeError` as `hash_array` does.
     """
     companions = _COMPANIONS.get(leaf.physical_type)
     if leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16":
@@ -155,7 +155,7 @@ def _int96_companions(chunk: Any) -> Iterator[bytes]:
     for plain in chunk.filter(odd).unique().to_pylist():
         instant = unpack_int96(plain)
         of_day = int.from_bytes(plain[:8], "little", signed=True)
-        # Spark and DuckDB cut the nanoseconds of the day towards zero, and some writers have them below it.
+        # Spark and DuckDB truncate the nanoseconds of the day towards zero, and some writers store negative ones.
         beyond = of_day % 1000 if of_day >= 0 else -(-of_day % 1000)
         for reading in (instant, instant // 1000 * 1000, instant - beyond):
             yield from pack_int96(reading)

@@ -1,8 +1,8 @@
-"""The one place that turns a literal, or an Arrow array, into plain-encoded bytes and then into hashes.
+"""The one place that turns a literal into plain-encoded bytes and then into hashes.
 
-A filter holds the XXH64 hash, seed 0, of each value's plain encoding ("Plain" in the format's Encodings.md),
-of a BYTE_ARRAY the bytes without their length. So everything rests on one table, physical type x logical type
--> plain bytes, and that table is `_RULES` below:
+A filter contains the XXH64 hash, seed 0, of each value's plain encoding ("Plain" in the format's Encodings.md);
+a BYTE_ARRAY is hashed without its length. So one table is the base of everything: physical type x logical type
+-> plain bytes. It is `_RULES` below:
 
     physical type            plain bytes of one value
     INT32, INT64             4 or 8 bytes, little-endian two's complement, unsigned values too
@@ -14,19 +14,19 @@ of a BYTE_ARRAY the bytes without their length. So everything rests on one table
     logical type             what is stored
     INTEGER of any width     the integer, in the physical type's width
     DECIMAL                  the unscaled integer; in byte arrays big-endian two's complement, in BYTE_ARRAY of
-                             any width that the writer liked: nothing but its own bytes bounds it, so filters
-                             on it prove nothing (empty bytes are 0 to Spark and DuckDB)
+                             any width that the writer chose, so filters on it prove nothing (Spark and
+                             DuckDB read empty bytes as 0)
     DATE                     days since 1970-01-01
     TIME, TIMESTAMP          units since midnight, or since 1970-01-01T00:00 (UTC, or the wall clock's)
     STRING, ENUM, JSON       UTF-8
     UUID                     16 bytes, big-endian
     FLOAT16                  IEEE 754 half precision, little-endian
 
-A literal is not one value. Engines compare it after conversions of their own: of the literal to the column's
-type (`f = 0.1` on FLOAT in DuckDB), of the column to the literal's (the same in Spark), or of both to a third.
-`encode_literal` therefore returns every encoding that any of Spark, DuckDB, DataFusion and ClickHouse may call
-equal. Where a conversion maps many stored values to one, or an answer depends on a session, it gives a reason
-and no encodings: nothing follows from the filter then.
+A literal is not one value. Engines convert before they compare: the literal to the column's type (`f = 0.1` on
+FLOAT in DuckDB), the column to the literal's type (the same in Spark), or both to a third. `encode_literal` therefore
+returns every encoding that Spark, DuckDB, DataFusion or ClickHouse may treat as equal. If a conversion maps many
+stored values to one, or the answer depends on a session, it returns a reason and no encodings: then a filter proves
+nothing.
 """
 
 from __future__ import annotations
@@ -94,16 +94,16 @@ DECIMAL_DIGITS = 38  # what Spark and DuckDB hold; beyond, they round, or compar
 _MAX_DECIMAL_BYTES = 32  # 76 digits, the most that any engine writes
 
 GREGORIAN_FROM = date(1582, 10, 15).toordinal() - EPOCH_ORDINAL
-"""The first day, since 1970, of the calendar that engines agree about."""
+"""The first day, counted from 1970, of the calendar that engines agree on."""
 
 ZONES_AGREED_FROM = (date(1900, 1, 1).toordinal() - EPOCH_ORDINAL) * DAY
-"""The first instant, in nanoseconds since 1970, whose offset in a time zone engines agree about."""
+"""The first instant, in nanoseconds since 1970, for which engines agree on the offset of a time zone."""
 
 _REBASED = "Spark shifts dates before 1582-10-15 and instants before 1900 in files of its older versions"
 
 
 class _Unprovable(Exception):
-    """Nothing follows from the filter for this literal; the text is the reason."""
+    """A filter proves nothing for this literal; the message is the reason."""
 
 
 # --- integers -------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _integer(leaf: LeafColumn, value: int) -> Iterator[bytes]:
 
 
 def _integer_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[bytes]:
-    # Spark, DuckDB and DataFusion convert the column to the literal's type, and large integers collapse there.
+    # Spark, DuckDB and DataFusion convert the column to the literal's type, in which large integers become equal.
     least, most = _integer_range(leaf)
     if max(-least, most) > literal.integers and not abs(literal.value) < literal.integers:
         raise _Unprovable(
@@ -160,7 +160,7 @@ def float_format(leaf: LeafColumn) -> str:
 
 
 def _float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[bytes]:
-    # Either the column is widened, which keeps values apart, or the literal is narrowed, perhaps in two steps.
+    # Either the column is widened, which keeps values different, or the literal is narrowed, perhaps in two steps.
     narrowed = struct.unpack("<f", pack_float("<f", literal.value))[0] if leaf.width == 2 else literal.value
     for value in (literal.value, narrowed):
         plain = pack_float(float_format(leaf), value)
@@ -175,7 +175,7 @@ def both_zeros(width: int) -> tuple[bytes, bytes]:
 
 
 def pack_float(form: str, value: float) -> bytes:
-    """Return a number as the bytes of a float of that width; the nearest that there is."""
+    """Return the bytes of the float that is nearest to a number, or of an infinity if it is too large."""
     try:
         return struct.pack(form, value)
     except OverflowError:
@@ -207,7 +207,7 @@ def _precision_and_scale(leaf: LeafColumn) -> tuple[int, int]:
 
 
 def _require_common_decimal(integer_digits: int, scale: int, literal: DecimalLiteral) -> None:
-    """Refuse what no common type of 38 digits holds: engines then round the column, the literal or both."""
+    """Raise `_Unprovable` if no common type of 38 digits exists: then engines round the column, the literal or both."""
     if not literal.value.is_finite():
         raise _Unprovable(f"{literal.value} is not a decimal number")
     if max(integer_digits, literal.integer_digits) + max(scale, literal.scale) > DECIMAL_DIGITS:
@@ -236,14 +236,14 @@ def _decimal_from_float(leaf: LeafColumn, literal: FloatLiteral) -> Iterator[byt
             "which are not exact for such values"
         )
     if math.isfinite(literal.value):
-        # Values of so few digits lie further apart than floats: only a neighbour can become the same float.
+        # Values of so few digits are further apart than floats: only a neighbour can become the same float.
         exact = Fraction(literal.value) * 10**scale
         yield from _unscaled(leaf, math.floor(exact))
         yield from _unscaled(leaf, math.ceil(exact))
 
 
 def _unscaled(leaf: LeafColumn, value: int) -> Iterator[bytes]:
-    """Yield the form in which the unscaled integer is stored, in BYTE_ARRAY the shortest; none if it does not fit."""
+    """Yield the bytes that store the unscaled integer, in BYTE_ARRAY the shortest; nothing if it does not fit."""
     shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
     width = shortest if leaf.width is None else leaf.width
     if shortest <= width:
@@ -257,7 +257,7 @@ def decimal_order(leaf: LeafColumn) -> Any:
 
 def _decode_decimal(leaf: LeafColumn, plain: bytes) -> Decimal:
     unscaled = int.from_bytes(plain, decimal_order(leaf), signed=True)
-    if unscaled.bit_length() >= 8 * _MAX_DECIMAL_BYTES:  # whatever its sign is extended to
+    if unscaled.bit_length() >= 8 * _MAX_DECIMAL_BYTES:  # of the value, however many bytes repeat its sign
         raise CorruptFileError(f"column {leaf.name}: a DECIMAL of {len(plain)} bytes")
     return Decimal(f"{unscaled}E-{_precision_and_scale(leaf)[1]}")  # exact: the constructor never rounds
 
@@ -281,12 +281,12 @@ def _text(leaf: LeafColumn, value: str) -> Iterator[bytes]:
 def _text_for_bytes(leaf: LeafColumn, value: str) -> Iterator[bytes]:
     for plain in _text(leaf, value):
         yield plain
-        # DuckDB reads \xAA in text that it compares with bytes as one byte.
-        yield re.sub(rb"\\x([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), plain)
+        # In text that it compares with bytes, DuckDB reads \xAA as one byte.
+        yield re.sub(rb"\\x([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), plain)
 
 
 def _fixed(leaf: LeafColumn, value: bytes) -> Iterator[bytes]:
-    # ClickHouse compares FixedString as if both sides went on with zeros.
+    # ClickHouse compares FixedString as if both sides were padded with zeros.
     width = leaf.width or 0
     padded = value.rstrip(b"\0").ljust(width, b"\0")
     if len(padded) == width:
@@ -320,7 +320,7 @@ def _date(leaf: LeafColumn, literal: DateLiteral) -> Iterator[bytes]:
 
 
 def is_never_rebased(leaf: LeafColumn) -> bool:
-    """Return whether days before 1582-10-15 mean the same to every reader, by what wrote them."""
+    """Return whether days before 1582-10-15 mean the same to every reader, because of the writer."""
     return leaf.logical_type is not None and leaf.logical_type.is_proleptic
 
 
@@ -344,7 +344,7 @@ def unit_of(leaf: LeafColumn) -> int:
 
 
 def _in_units(leaf: LeafColumn, nanoseconds: int) -> Iterator[bytes]:
-    # Engines cut a literal to the column's unit or, as most of them know no finer one, to microseconds; the
+    # Engines truncate a literal to the column's unit, or to microseconds, the finest unit that most of them have. The
     # neighbours on both sides cover any rounding.
     unit = unit_of(leaf)
     microsecond = nanoseconds // 1000 * 1000
@@ -376,7 +376,7 @@ def _timestamp(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Ite
     for instant in _instants(literal, zone):
         yield from _in_units(leaf, instant)
     if not literal.utc and unit_of(leaf) == 1:
-        yield from _in_units(leaf, literal.nanoseconds)  # beside nanoseconds DuckDB takes a wall clock for UTC
+        yield from _in_units(leaf, literal.nanoseconds)  # with nanoseconds, DuckDB also reads local times as UTC
 
 
 def _is_adjusted(leaf: LeafColumn) -> bool:
@@ -384,7 +384,7 @@ def _is_adjusted(leaf: LeafColumn) -> bool:
 
 
 def _instants(literal: Timestamp, zone: tzinfo | None) -> list[int]:
-    """Return the instants that the literal may mean, in nanoseconds: two where clocks are put back or forward."""
+    """Return the instants that the literal may mean, in nanoseconds: two if clocks are put back or forward then."""
     if literal.utc:
         instants = [literal.nanoseconds]
     elif zone is None:
@@ -413,7 +413,7 @@ def _decode_timestamp(leaf: LeafColumn, plain: bytes) -> datetime | Timestamp:
 
 
 def _int96(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Iterator[bytes]:
-    # Spark takes INT96 for an instant, the others for a wall clock; so one literal has both readings.
+    # Spark reads INT96 as an instant, other engines as local time; so one literal has both readings.
     if zone is None:
         raise _Unprovable("whether INT96 is UTC or a wall clock differs by engine, so the literal needs timezone=")
     readings = [literal.nanoseconds, *_instants(literal, zone)]
@@ -433,14 +433,14 @@ def _int96_from_date(leaf: LeafColumn, literal: DateLiteral, zone: tzinfo | None
 
 
 def pack_int96(nanoseconds: int) -> Iterator[bytes]:
-    """Return the 12 bytes of an INT96: nanoseconds of the day, then the Julian day."""
+    """Yield the 12 bytes of an INT96: nanoseconds of the day, then the Julian day; nothing if it does not fit."""
     days, rest = divmod(nanoseconds, DAY)
     if -(2**31) <= days + EPOCH_JULIAN_DAY < 2**31:
         yield struct.pack("<qi", rest, days + EPOCH_JULIAN_DAY)
 
 
 def unpack_int96(plain: bytes) -> int:
-    """Return the day since 1970 and the nanoseconds of the day of an INT96."""
+    """Return the nanoseconds since 1970 of an INT96."""
     nanoseconds, day = struct.unpack("<qi", plain)
     return int((day - EPOCH_JULIAN_DAY) * DAY + nanoseconds)
 
@@ -456,11 +456,11 @@ Encoder = Callable[..., Iterator[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How the values of one kind of column are written, read and typed.
+    """How the values of one kind of column are encoded, decoded and parsed.
 
-    `plural` is what the values are called. `encode` maps each comparable type of literal to what yields its encodings,
-    from leaf and literal and, for the types in `zoned`, the session's zone. `example` is a literal in Python, `typed`
-    one on a command line.
+    `plural` is a name for the values. `encode` maps each type of literal that can be compared to a function that yields
+    its encodings, from leaf and literal and, if `zoned`, the session's time zone. `example` is a literal in Python,
+    `typed` one on a command line. `holds` tells whether the leaf's type is valid.
     """
 
     plural: str
@@ -654,7 +654,7 @@ _UNTRUSTED = {
 
 
 def why_untrusted(leaf: LeafColumn) -> str | None:
-    """Return why a filter that is there must never prune, or None if its type is sound."""
+    """Return why a filter on this leaf must never prune, or None if its type can be trusted."""
     logical = leaf.logical_type.name if leaf.logical_type else None
     if leaf.physical_type is BOOLEAN:
         return "parquet-java writes empty BOOLEAN filters"
@@ -675,7 +675,7 @@ def why_uncountable(leaf: LeafColumn) -> str | None:
 
 
 def why_unbuildable(leaf: LeafColumn) -> str | None:
-    """Return why no filter must be built for this leaf, or None if one may be."""
+    """Return why no filter must be built for this leaf, or None if one may be built."""
     if leaf.physical_type is BOOLEAN:
         return "a filter on two values is useless, and engines ignore BOOLEAN filters"
     logical = leaf.logical_type
@@ -694,8 +694,8 @@ class Encodings:
     """Every plain encoding under which a value equal to a literal may be stored.
 
     No encodings and no `reason` prove that no value of the column equals it. A `reason` says why nothing can
-    be proved: the answer is MIGHT_MATCH, whatever the filter holds. Encodings beside it are one for each value
-    that has more than can be listed: they tell its place in the column's order, and no more.
+    be proved: the answer is MIGHT_MATCH. With a reason there is one encoding per value, although more exist: it can be
+    compared with statistics, but not looked up in a filter.
     """
 
     plain: tuple[bytes, ...]
@@ -707,13 +707,13 @@ class Encodings:
 
 
 def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = None) -> Encodings:
-    """Return the encodings of every stored value that Spark, DuckDB, DataFusion or ClickHouse calls equal.
+    """Return the encodings of every stored value that Spark, DuckDB, DataFusion or ClickHouse treats as equal.
 
-    Those of a DECIMAL in BYTE_ARRAY are beyond number, so there they come with a reason.
+    A DECIMAL in BYTE_ARRAY has unlimited encodings, so the result has a reason there.
 
-    `value` is a Python value, a NumPy or Arrow scalar or a pandas timestamp. `timezone` is the session's zone,
-    an IANA name or an offset; without it a literal without zone proves nothing on a UTC-adjusted column.
-    Raises `LiteralError` if such a value and this column are not comparable. Text is never converted.
+    `value` is a Python value, a NumPy or Arrow scalar or a pandas timestamp. `timezone` is the session's time zone,
+    an IANA name or an offset; without it a literal without time zone proves nothing on a UTC-adjusted column.
+    Raises `LiteralError` if the value cannot be compared with the column. Text is never converted.
 
     >>> leaf = LeafColumn(("user", "id"), 0, PhysicalType.INT64, None, None, ())
     >>> encode_literal(leaf, 42)
@@ -724,7 +724,7 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
     zone = zone_of(timezone) if timezone is not None else None
     reason = why_untrusted(leaf)
     if reason is not None and leaf.physical_type is not BOOLEAN:
-        return Encodings((), reason)  # which literals compare with an unknown type is unknown, too
+        return Encodings((), reason)  # it is also unknown which literals can be compared with an unknown type
     try:
         encodings = _encodings(leaf, value, zone)
         if reason is not None:
@@ -748,7 +748,7 @@ def _encodings(leaf: LeafColumn, value: object, zone: tzinfo | None) -> Iterator
 
 
 def rule_of(leaf: LeafColumn) -> Rule:
-    """Return the leaf's rule; where its logical type is not understood, the rule of what is stored."""
+    """Return the leaf's rule; if its logical type is not understood, the rule of its physical type."""
     logical = leaf.logical_type.name if leaf.logical_type else None
     rule = _RULES.get((leaf.physical_type, logical))
     return rule if rule is not None and rule.holds(leaf) else _RULES[leaf.physical_type, None]
@@ -762,7 +762,7 @@ def _incomparable(leaf: LeafColumn, value: object) -> LiteralError:
 
 
 def literal_text(value: object, form: Callable[[object], str] = str) -> str:
-    """Return a literal as text, also one that prints itself with an error, such as an Arrow date before year 1."""
+    """Return a literal as text, also if its own `str` fails, as for an Arrow date before year 1."""
     try:
         return form(value)
     except (ArithmeticError, ValueError):  # ArrowInvalid among them
@@ -772,7 +772,7 @@ def literal_text(value: object, form: Callable[[object], str] = str) -> str:
             return str(literal)
         case DateLiteral(days):
             return str(Timestamp(days * DAY)).partition("T")[0]
-    return "the literal"  # an int of too many digits to print
+    return "the literal"  # an int with too many digits to print
 
 
 def _short(value: object) -> str:
@@ -781,7 +781,7 @@ def _short(value: object) -> str:
 
 
 def _plural(leaf: LeafColumn) -> str:
-    """Return what the leaf's values are called."""
+    """Return a name for the leaf's values."""
     logical = leaf.logical_type
     return rule_of(leaf).plural.format(
         width=leaf.width,
@@ -796,8 +796,8 @@ def _plural(leaf: LeafColumn) -> str:
 def parse_literal(leaf: LeafColumn, text: str) -> object:
     """Return the literal that `text`, as typed on a command line, means for this column.
 
-    `0x…` is bytes on columns of bytes; on columns of text, text stays what it is. Nanoseconds come back as
-    `Timestamp` or `TimeOfDay`. Raises `LiteralError` with an example if the text is none of the column's type.
+    On columns of bytes, `0x…` is bytes; on columns of text, text is not changed. Values with nanoseconds are
+    `Timestamp` or `TimeOfDay`. Raises `LiteralError` with an example if the text does not have the column's type.
     """
     rule = rule_of(leaf)
     try:
@@ -814,8 +814,8 @@ def parse_literal(leaf: LeafColumn, text: str) -> object:
 def decode_plain(leaf: LeafColumn, plain: bytes) -> object:
     """Return the Python value of a plain encoding, exactly.
 
-    `Timestamp` and `TimeOfDay` stand in where `datetime`, `date` and `time` cannot hold it, and bytes where
-    text is not UTF-8. Raises `CorruptFileError` if the bytes have the wrong length.
+    It is a `Timestamp` or `TimeOfDay` if `datetime`, `date` or `time` cannot hold it, and bytes if text is not UTF-8.
+    Raises `CorruptFileError` if the bytes have the wrong length.
     """
     width = 1 if leaf.physical_type is BOOLEAN else leaf.width
     if width is not None and len(plain) != width:
@@ -824,7 +824,7 @@ def decode_plain(leaf: LeafColumn, plain: bytes) -> object:
 
 
 def format_value(leaf: LeafColumn, plain: bytes) -> str:
-    """Return a plain encoding as a person reads it, in at most 60 characters and on one line."""
+    """Return a plain encoding as readable text, in at most 60 characters and on one line."""
     try:
         value = decode_plain(leaf, plain)
     except CorruptFileError:
@@ -834,7 +834,7 @@ def format_value(leaf: LeafColumn, plain: bytes) -> str:
 
 
 def _format_float(leaf: LeafColumn, value: float) -> str:
-    """Return the shortest text that is this value in the column's width."""
+    """Return the shortest text that gives the same float of the column's width."""
     form = float_format(leaf)
     if form == "<d" or not math.isfinite(value):
         return repr(value)
@@ -864,8 +864,8 @@ def hash_plain(plain: bytes) -> int:
 
 
 def most_hashes(leaf: LeafColumn, num_values: int) -> int:
-    """Return how many distinct hashes so many distinct values can bring at most, companions included."""
+    """Return how many distinct hashes this many distinct values have at most, with their companions."""
     if leaf.physical_type is INT96:
-        return 4 * num_values  # as it is, to the nanosecond, and cut to microseconds in two ways
+        return 4 * num_values  # as stored, to the nanosecond, and truncated to microseconds in two ways
     is_float = leaf.physical_type in (FLOAT, DOUBLE) or (leaf.logical_type and leaf.logical_type.name == "FLOAT16")
     return num_values + 2 if is_float and num_values else num_values  # the other zero, and the canonical NaN

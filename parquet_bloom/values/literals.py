@@ -1,4 +1,4 @@
-"""Literals: Python's, NumPy's and pyarrow's values as the few kinds that columns are compared with."""
+"""Literals: values of Python, NumPy and pyarrow as the few types that columns are compared with."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 class Timestamp:
     """A point in time to the nanosecond, of any year.
 
-    `nanoseconds` count from 1970-01-01T00:00, in UTC if `utc`, else on a wall clock in an unknown zone. It
-    compares with its like and with `datetime` and `date`; with and without zone do not compare.
+    `nanoseconds` are counted from 1970-01-01T00:00, in UTC if `utc`, else in local time of an unknown zone. It can be
+    compared with `Timestamp`, `datetime` and `date`, but not with and without time zone.
     """
 
     nanoseconds: int
@@ -58,7 +58,7 @@ class Timestamp:
         return f"{year:04}-{month:02}-{day:02}T{TimeOfDay(rest)}{'Z' if self.utc else ''}"
 
     def to_python(self) -> datetime | Timestamp:
-        """Return the same as a `datetime`, or this value where a `datetime` cannot hold it."""
+        """Return the same as a `datetime`, or this value if a `datetime` cannot hold it."""
         microseconds, rest = divmod(self.nanoseconds, 1000)
         if rest:
             return self
@@ -72,7 +72,7 @@ class Timestamp:
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class TimeOfDay:
-    """A time of day in `nanoseconds` since midnight; it compares with its like and with `time`."""
+    """A time of day in `nanoseconds` since midnight; it can be compared with `TimeOfDay` and `time`."""
 
     nanoseconds: int
 
@@ -94,7 +94,7 @@ class TimeOfDay:
         return f"{text}.{fraction:09}".rstrip("0") if fraction else text
 
     def to_python(self) -> time | TimeOfDay:
-        """Return the same as a `time`, or this value where a `time` cannot hold it."""
+        """Return the same as a `time`, or this value if a `time` cannot hold it."""
         microseconds, rest = divmod(self.nanoseconds, 1000)
         if rest or not 0 <= self.nanoseconds < DAY:
             return self
@@ -143,13 +143,15 @@ def _civil(days: int) -> tuple[int, int, int]:
     return inside.year + 400 * cycles, inside.month, inside.day
 
 
-# --- literals, told apart by what engines would make of them --------------------------------------------------
+# --- literals, by the types that engines give them --------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FloatLiteral:
-    """A binary floating-point literal. Each width names what the column loses when converted to it:
-    integers up to `integers` and decimals of up to `digits` digits stay apart.
+    """A binary floating-point literal, `bits` wide.
+
+    A column that is converted to this width keeps integers up to `integers`, and decimals of up to `digits` digits,
+    different.
     """
 
     value: float
@@ -157,18 +159,18 @@ class FloatLiteral:
 
     @property
     def integers(self) -> int:
-        """The integers from which on neighbours collapse."""
+        """The first integer whose neighbour becomes the same float."""
         return {64: 2**53, 32: 2**24}.get(self.bits, 0)
 
     @property
     def digits(self) -> int:
-        """The decimal digits that stay apart."""
+        """The number of decimal digits with which values stay different."""
         return {64: 15, 32: 6}.get(self.bits, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalLiteral:
-    """A decimal literal with the scale and the digits before the point of the type that an engine gives it."""
+    """A decimal literal, with the scale and the digits before the point of the type that an engine gives it."""
 
     value: Decimal
     scale: int
@@ -183,15 +185,15 @@ class DateLiteral:
 
 
 class Null:
-    """NULL, whatever wrote it: None, NaT, an Arrow scalar that is not valid."""
+    """NULL: None, NaT, or an Arrow scalar that is not valid."""
 
 
 class ZonedTime:
-    """A time of day with a zone: without a day no zone has a known offset."""
+    """A time of day with a time zone, whose offset is unknown without a date."""
 
 
 def normalize_literal(value: object) -> object:
-    """Return the literal as one of the types that the rules know, or None for what no rule knows."""
+    """Return the literal as one of the types in the rules, or None if no rule has its type."""
     module = type(value).__module__.partition(".")[0]
     if value is None or (module == "pandas" and type(value).__name__ in ("NaTType", "NAType")):
         return Null()
@@ -218,8 +220,8 @@ def _from_numpy(value: Any) -> object:
 def _from_datetime64(value: Any) -> object:
     if value != value:
         return Null()
-    found = re.search(r"\[(\d*)(\w+)\]", value.dtype.str)
-    count, unit = (int(found[1] or 1), found[2]) if found else (1, "")
+    step = re.search(r"\[(\d*)(\w+)\]", value.dtype.str)
+    count, unit = (int(step[1] or 1), step[2]) if step else (1, "")
     if unit in ("Y", "M", "W", "D"):
         return DateLiteral(int(value.astype("datetime64[D]").astype("int64")))
     ticks = int(value.astype("int64")) * count
@@ -227,7 +229,7 @@ def _from_datetime64(value: Any) -> object:
         nanoseconds = Fraction(ticks * SECOND, PER_SECOND[unit])
     else:
         nanoseconds = Fraction(ticks * _DATETIME64_SECONDS[unit] * SECOND)
-    # Finer than a nanosecond: no column holds it and no engine types it.
+    # Finer than a nanosecond: no column and no engine has such values.
     return Timestamp(int(nanoseconds)) if nanoseconds.denominator == 1 else None
 
 
@@ -275,7 +277,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-# datetime before date and bool before int, of which they are kinds.
+# datetime before date and bool before int, their base classes.
 _OWN: Mapping[type, Callable[[Any], object]] = {
     bool: _same,
     int: int,

@@ -1,4 +1,4 @@
-"""The wrong bytes that other writers hash, so that `verify` can name the cause of a missing value."""
+"""The wrong bytes that other writers may hash: `verify` uses them to name the cause of a missing value."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from parquet_bloom.values.encoding import (
 )
 from parquet_bloom.values.literals import DAY, SECOND
 
-# --- wrong encodings, to explain what a filter holds instead --------------------------------------------------
+# --- wrong encodings ------------------------------------------------------------------------------------------
 
 
 def mistaken_encodings(leaf: LeafColumn, plain: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield plausible wrong encodings of a stored value, each with its cause; none is `plain` itself.
 
-    A filter that lacks a present value but holds one of these was built by a writer with that mistake.
+    If a filter contains one of these instead of a stored value, its writer made that mistake.
     """
     seen = {plain}
     for cause, wrong in _mistakes(leaf, plain):

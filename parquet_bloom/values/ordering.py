@@ -1,7 +1,7 @@
-"""Order: a column's stored values, and the literals that they are compared with, on one scale.
+"""The sort order of a column's values, and of the literals that they are compared with.
 
-A key is what a value's bytes mean to its type's order (parquet.thrift, ColumnOrder): a signed or unsigned integer in
-the column's own unit, a float, or unsigned bytes. A literal becomes the interval of keys that engines may read it as.
+A key is a value in its type's order (parquet.thrift, ColumnOrder): a signed or unsigned integer in the column's unit, a
+float, or unsigned bytes. A literal becomes the interval of all keys that engines may read it as.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from parquet_bloom.values.encoding import Encodings, literal_text, why_untrusted
 from parquet_bloom.values.literals import DAY, DateLiteral, DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
 
 Key = Any
-"""An int, a float or bytes; Fractions stand for literals between two integers."""
+"""An int, a float or bytes; a literal between two integers is a Fraction."""
 
 Interval = tuple[Key, Key]
 
 
 def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
-    """Return what turns a plain-encoded value or bound into its key, or None if the type has no order.
+    """Return a function from a plain-encoded value to its key, or None if the type has no order.
 
-    The function returns None for bytes that are no value of the type, and for NaN.
+    The function returns None for bytes that are not a value of the type, and for NaN.
     """
     kind = _kind(leaf)
     if kind is None:
@@ -35,16 +35,16 @@ def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
     def key(plain: bytes) -> Key | None:
         if width is not None and len(plain) != width:
             return None
-        found = key_of(plain)
-        return found if found == found else None
+        value = key_of(plain)
+        return value if value == value else None
 
     return key
 
 
 def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> Interval | str:
-    """Return the least and the greatest key that any engine may read the literal as, or why there is none.
+    """Return the lowest and the highest key that any engine may read the literal as, or why there is none.
 
-    A stored key below the first is less than the literal for every engine, one above the second is greater.
+    For every engine, a stored key below the first is less than the literal, and one above the second is greater.
     `encodings` are what `encode_literal` returned for the literal.
     """
     kind = _kind(leaf)
@@ -61,7 +61,7 @@ def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> I
 
 
 def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:
-    """Return the literal's own place on the scale, where values of the column may lie to both sides of it."""
+    """Return the key of the literal itself, also between two values that the column can store."""
     match literal:
         case int():
             return literal * _scale(leaf)

@@ -1,6 +1,7 @@
-"""Column statistics: what the footer says about a column chunk's least and greatest value, as far as it can be trusted.
+"""Column statistics: the min, max and null count of a column chunk in the footer, if they can be trusted.
 
-Every rule here is somebody's lost row. Each bound that is not trusted is absent, with the reason.
+Every rule here exists because some writer's statistics would lose rows without it. What is not trusted is
+None, and the reason is kept.
 (parquet.thrift: Statistics, ColumnOrder; PARQUET-251, PARQUET-686, PARQUET-1222, PARQUET-1246, PARQUET-1655.)
 """
 
@@ -34,12 +35,12 @@ class ColumnStatistics:
 
     @property
     def is_all_null(self) -> bool:
-        """Whether no value is there at all."""
+        """Whether all values are null."""
         return self.null_count == self.num_values
 
 
 class StatisticsReader:
-    """Reads the bounds of one leaf's column chunks; what the type decides is decided once."""
+    """Reads the statistics of one leaf's column chunks; what depends on the type alone is computed once."""
 
     def __init__(self, leaf: LeafColumn) -> None:
         self.leaf = leaf
@@ -49,11 +50,11 @@ class StatisticsReader:
         self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
         self._is_decimal = leaf.logical_type is not None and leaf.logical_type.name == "DECIMAL"
         self._is_of_any_width = leaf.physical_type is PhysicalType.BYTE_ARRAY and self._is_decimal
-        self._never_in_doubt = _never_in_doubt(leaf)
-        self._is_signed_integer = self._never_in_doubt and leaf.physical_type in _INTEGERS
+        self._is_always_sorted = _is_always_sorted(leaf)
+        self._is_signed_integer = self._is_always_sorted and leaf.physical_type in _INTEGERS
 
     def read(self, footer: Footer, row_group: int) -> ColumnStatistics:
-        """Return the bounds of a column chunk, whose own metadata must be in order (`Footer.chunk_problem`)."""
+        """Return the statistics of a column chunk that has no `Footer.chunk_problem`."""
         group = footer.metadata.row_groups[row_group]
         chunk = group.columns[self.index].meta_data
         statistics = chunk.statistics
@@ -71,24 +72,24 @@ class StatisticsReader:
             return ColumnStatistics(
                 chunk.num_values, None, why_untrusted="the statistics have a min or max although all values are null"
             )
-        found = self._trusted_pair(footer, statistics)
-        if isinstance(found, str):
-            return ColumnStatistics(chunk.num_values, nulls, why_untrusted=found)
-        low, high = found
+        pair = self._trusted_pair(footer, statistics)
+        if isinstance(pair, str):
+            return ColumnStatistics(chunk.num_values, nulls, why_untrusted=pair)
+        low, high = pair
         if low is None or high is None:
             return ColumnStatistics(
                 chunk.num_values, nulls, why_untrusted="the min or max is not a value of the column's type"
             )
         if low > high:
             return ColumnStatistics(chunk.num_values, nulls, why_untrusted="the min is above the max")
-        # Writers cut long bytes without saying so: is_min_value_exact is younger than the cutting.
+        # Writers truncate long bytes without a note: is_min_value_exact was added later.
         is_exact = not self._is_bytes and not (
             statistics.is_min_value_exact is False or statistics.is_max_value_exact is False
         )
         return ColumnStatistics(chunk.num_values, nulls, low, high, is_exact, "")
 
     def _trusted_pair(self, footer: Footer, statistics: Any) -> tuple[Key | None, Key | None] | str:
-        """Return the least and the greatest value, or why they cannot be trusted."""
+        """Return min and max, or why they cannot be trusted."""
         if self._key is None:
             return "the column's type has no sort order"
         if self._is_bytes and (
@@ -99,14 +100,14 @@ class StatisticsReader:
             return problem
         orders = footer.metadata.column_orders
         if statistics.min_value is not None and statistics.max_value is not None:
-            if orders is None and not self._never_in_doubt:
+            if orders is None and not self._is_always_sorted:
                 return "the footer does not say how its statistics are sorted"
-            # A list of orders that is too short, or an order newer than this version, says nothing we understand.
+            # The list of orders may be too short, or have an order that is newer than this version.
             if orders is not None and (self.index >= len(orders) or orders[self.index].TYPE_ORDER is None):
                 return "the statistics use an unknown sort order"
             return self._key(statistics.min_value), self._key(statistics.max_value)
         if statistics.min is not None and statistics.max is not None:
-            # The deprecated pair was compared as signed bytes, whatever the type.
+            # The deprecated pair was compared as signed bytes for every type.
             if self._is_signed_integer:
                 return self._key(statistics.min), self._key(statistics.max)
             return "the statistics use the deprecated order of signed bytes"
@@ -116,8 +117,8 @@ class StatisticsReader:
 _INTEGERS = (PhysicalType.INT32, PhysicalType.INT64)
 
 
-def _never_in_doubt(leaf: LeafColumn) -> bool:
-    """Return whether every writer has ever ordered this type as its values are."""
+def _is_always_sorted(leaf: LeafColumn) -> bool:
+    """Return whether every writer has always sorted this type by its values."""
     logical = leaf.logical_type
     if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
         return logical is None
@@ -130,21 +131,21 @@ def _never_in_doubt(leaf: LeafColumn) -> bool:
 
 @lru_cache(maxsize=256)
 def _damaged_writer(created_by: str, *, is_decimal: bool, is_of_any_width: bool) -> str | None:
-    """Return why a writer's binary statistics are not to be trusted, or None.
+    """Return why a writer's binary statistics cannot be trusted, or None.
 
-    (PARQUET-251, PARQUET-1655; arrow-rs 10860, parquet-go 592: decimals of several widths in the order of their bytes.)
+    (PARQUET-251, PARQUET-1655; arrow-rs 10860, parquet-go 592: decimals of several widths sorted by their bytes.)
     """
-    found = re.match(r"(.*?)\s+version\s+v?(\d+)\.(\d+)", created_by)
-    if found is None:
+    writer = re.match(r"(.*?)\s+version\s+v?(\d+)\.(\d+)", created_by)
+    if writer is None:
         return "the writer is unknown, and some writers store wrong statistics"
-    if found[1] == "parquet-mr" and (int(found[2]), int(found[3])) < (1, 8):
+    if writer[1] == "parquet-mr" and (int(writer[2]), int(writer[3])) < (1, 8):
         return "parquet-mr before 1.8.0 stores wrong statistics of binary columns"
-    is_old_arrow = found[1] == "parquet-cpp" or (found[1] == "parquet-cpp-arrow" and int(found[2]) < 4)
+    is_old_arrow = writer[1] == "parquet-cpp" or (writer[1] == "parquet-cpp-arrow" and int(writer[2]) < 4)
     if is_old_arrow and is_decimal:
         return "Arrow before 4.0 sorted decimals by their bytes"
-    if is_of_any_width and found[1] not in _ORDERS_ANY_WIDTH:
+    if is_of_any_width and writer[1] not in _SORTS_ANY_WIDTH:
         return "the writer may sort decimals of different widths by their bytes"
     return None
 
 
-_ORDERS_ANY_WIDTH = ("parquet-mr", "parquet-cpp-arrow")
+_SORTS_ANY_WIDTH = ("parquet-mr", "parquet-cpp-arrow")

@@ -1,4 +1,4 @@
-"""Values as text: what the command line and a file of keys give."""
+"""Parses values from text, as in arguments of the command line and files of keys."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from parquet_bloom.values.literals import DAY, EPOCH_ORDINAL, TimeOfDay, Timesta
 
 @cache
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of an IANA name or of an offset such as +05:30 or UTC-3, as Spark's sessions name them."""
-    found = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?|Z", name)
+    """Return the zone of an IANA name or of an offset such as +05:30 or UTC-3, as in Spark's sessions."""
+    match = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?|Z", name)
     try:
-        if found is None:
+        if match is None:
             return ZoneInfo(name)
-        offset = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
-        return timezone(-offset if found[1] == "-" else offset)
+        offset = timedelta(hours=int(match[2] or 0), minutes=int(match[3] or 0))
+        return timezone(-offset if match[1] == "-" else offset)
     except (ValueError, LookupError, OSError) as error:
         raise LiteralError(
             f"the time zone {name!r} is not known; give an IANA name such as 'Europe/Paris', or an offset '+01:00'"
@@ -33,7 +33,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def parse_boolean(leaf: LeafColumn, text: str) -> bool:
-    """Return the plain byte of `true` or `false`."""
+    """Return True or False."""
     return {"true": True, "false": False}[text.lower()]
 
 
@@ -91,20 +91,20 @@ def _parse_clock(hour: str, minute: str, second: str | None, fraction: str | Non
 
 
 def parse_timestamp(leaf: LeafColumn, text: str) -> date | datetime | Timestamp:
-    """Return a timestamp; a date alone is its midnight."""
-    found = _full(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK} ?(Z|[+-]\d\d(?::?\d\d)?)?)?", text)
-    day = date.fromisoformat(found[1])
-    if found[2] is None:
+    """Return a timestamp, or a date, which means its midnight."""
+    match = _full(rf"(\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK} ?(Z|[+-]\d\d(?::?\d\d)?)?)?", text)
+    day = date.fromisoformat(match[1])
+    if match[2] is None:
         return day
-    nanoseconds = (day.toordinal() - EPOCH_ORDINAL) * DAY + _parse_clock(*found.groups()[1:5])
-    if found[6] is None:
+    nanoseconds = (day.toordinal() - EPOCH_ORDINAL) * DAY + _parse_clock(*match.groups()[1:5])
+    if match[6] is None:
         return Timestamp(nanoseconds).to_python()
-    offset = zone_of(found[6]).utcoffset(None) or timedelta(0)
+    offset = zone_of(match[6]).utcoffset(None) or timedelta(0)
     return Timestamp(nanoseconds - nanoseconds_of(offset), utc=True).to_python()
 
 
 def _full(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
-    found = re.fullmatch(pattern, text.strip(), flags | re.ASCII)
-    if found is None:
+    match = re.fullmatch(pattern, text.strip(), flags | re.ASCII)
+    if match is None:
         raise ValueError(text)
-    return found
+    return match
