@@ -489,8 +489,8 @@ def filter_of(footer: Footer) -> HudiFilter | None:
         found = parse(decode_text(text), type_code)
     except ParquetBloomError as error:
         raise type(error)(f"the record key filter: {error}") from error
-    if footer.metadata.num_rows and not any(row.num_set for row in found.rows):
-        raise CorruptFileError(f"the record key filter is empty, but the file has {footer.metadata.num_rows} rows")
+    if footer.num_rows and not any(row.num_set for row in found.rows):
+        raise CorruptFileError(f"the record key filter is empty, but the file has {footer.num_rows} rows")
     return HudiFilter(found, entries.get(MIN_KEY), entries.get(MAX_KEY))
 
 

@@ -92,8 +92,7 @@ def build(
     if isinstance(outcome, Exception) or not source.is_mtime_stable:
         return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
     footer, leaves, stored = outcome
-    groups = zip(footer.metadata.row_groups, footer.row_group_extents, strict=True)
-    extents = tuple(Extent(group.num_rows, *extent) for group, extent in groups)
+    extents = tuple(Extent(*group) for group in footer.row_groups)
     rows = []
     for column in columns:
         leaf = leaves[column.column]
@@ -102,7 +101,7 @@ def build(
             state_of(source),
             source.size,
             hashlib.sha256(footer.raw).hexdigest(),
-            footer.metadata.num_rows,
+            footer.num_rows,
             extents,
             schema_json(footer.leaves, footer.field_ids),
             column.column,
@@ -139,7 +138,7 @@ def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot
         if leaf is not None and why_unusable(footer, leaf) is None:
             filters = yield from read_filters(footer, (leaf,))
             blooms = {f.row_group: f.bloom for f in filters if f.problem is None and f.bloom is not None}
-            needed = [n for n, group in enumerate(footer.metadata.row_groups) if group.num_rows]
+            needed = [n for n, group in enumerate(footer.row_groups) if group.num_rows]
             stored[column.column] = [blooms[n] for n in needed] if set(needed) <= set(blooms) else None
     return footer, leaves, stored
 

@@ -48,7 +48,7 @@ def why_unusable(footer: Footer, leaf: LeafColumn) -> str | None:
 
 def _writes_microseconds(footer: Footer) -> bool:
     """Return whether the file is Spark's: others hash nanoseconds that Spark and DuckDB then read cut off."""
-    return footer.created_by.startswith("parquet-mr") and b"org.apache.spark.version" in footer.raw
+    return footer.created_by.startswith("parquet-mr") and b"org.apache.spark.version" in footer.notes
 
 
 # ---- shared with the verbs below ---------------------------------------------------------

@@ -72,7 +72,7 @@ def unusable_filters(footer: Footer) -> Sequence[OtherFilter]:
 
 def _of_hudi(footer: Footer) -> hudi.HudiFilter | OtherFilter | None:
     """Return the filter in a footer, or why it cannot be used; read once for a footer that is in memory."""
-    if _MARK not in footer.raw:
+    if _MARK not in footer.notes:
         return None
     if footer.derived.hudi_filters is None:
         try:

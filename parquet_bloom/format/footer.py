@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import re
+import struct
+from array import array
 from collections.abc import Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError, NotParquetError, ParquetBloomError, UnsupportedError
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, leaf_columns
-from parquet_bloom.format.thrift_io import decode
+from parquet_bloom.format.thrift_io import decode, encode
 
 _Result = TypeVar("_Result")
 Plan = Generator[list[ByteRange], list[bytes], _Result]
@@ -58,49 +61,110 @@ class Derived:
     last_verdict: Any = None  # verbs/prune: what the last call returned, and for which verdicts
 
 
+class RowGroup(NamedTuple):
+    """A row group's rows, the first byte of its pages and the one after the last."""
+
+    num_rows: int
+    start: int
+    stop: int
+
+
+class ChunkRecord(NamedTuple):
+    """What the kernel reads of a column chunk at once; `flags` say which of the numbers are there."""
+
+    flags: int
+    num_values: int
+    null_count: int
+    compressed_size: int
+    data_offset: int
+    dictionary_offset: int
+    filter_offset: int
+    filter_length: int
+    low_start: int
+    low_stop: int
+    high_start: int
+    high_stop: int
+    codec: int
+
+    @property
+    def filter_place(self) -> tuple[int | None, int | None]:
+        """What it says of its filter's offset and length."""
+        return (
+            self.filter_offset if self.flags & HAS_FILTER else None,
+            self.filter_length if self.flags & HAS_FILTER_LENGTH else None,
+        )
+
+
+HAS_LOW, HAS_HIGH, HAS_NULL_COUNT, KNOWS_LOW_EXACT, LOW_IS_EXACT, KNOWS_HIGH_EXACT, HIGH_IS_EXACT = (
+    1 << bit for bit in (0, 1, 4, 5, 6, 7, 8)
+)
+HAS_STATISTICS, HAS_DICTIONARY, HAS_FILTER, HAS_FILTER_LENGTH, IS_IN_ORDER = (1 << bit for bit in (9, 11, 12, 13, 15))
+
+_CHUNK_RECORDS = struct.Struct("=13q")
+
+
+@lru_cache(maxsize=4096)
+def _encoded_path(path: tuple[str, ...]) -> bytes:
+    """Return a path in the form that writers give it: a compact list of strings."""
+    return encode(ttypes.SlimColumnMetaData(path_in_schema=list(path)))[1:-1]
+
+
 @dataclass(frozen=True)
 class Footer:
     """A file's footer: the bytes as they are, and the parts of them that filters need.
 
-    `raw` runs from `start` to the length field at the end, so it may hold more than FileMetaData.
+    `raw` runs from `start` to the length field at the end, so it may hold more than FileMetaData. Of a footer that the
+    kernel walked, `chunk_starts` has where each ColumnChunk is in it, row group by row group, and structs are decoded
+    one at a time; of another one it is None.
     """
 
     file_size: int
     raw: bytes
-    metadata: Any  # SlimFileMetaData
     leaves: tuple[LeafColumn, ...]
+    num_rows: int
+    row_groups: tuple[RowGroup, ...]
+    created_by: str  # what the writer calls itself; empty when it does not
+    ordered_by_type: tuple[bool, ...] | None  # whether each leaf's min_value and max_value are in its type's order
+    notes_at: tuple[int, int] | None  # start and stop, in `raw`, of the list of what the writers noted, if known
+    field_ids: tuple[int | None, ...]  # the id that the schema gives each leaf, if it does
+    is_signed: bool  # encrypted columns and a plaintext footer, whose bytes are signed
+    is_whole: bool  # it is certain that every column chunk is described here, and lies in this file
+    has_filters_apart: bool  # it is certain that no filter overlaps pages or another filter
+    chunk_starts: array[int] | None
+    with_filters: array[int] | None  # of the same footers, the numbers of the column chunks that say where a filter is
     before: bytes = b""  # what arrived of the file before `start`, often the filters
     derived: Derived = field(default_factory=Derived, repr=False, compare=False)
 
-    @property
+    @cached_property
     def start(self) -> int:
         """Offset of FileMetaData in the file."""
         return self.file_size - 8 - len(self.raw)
 
+    def without_tail(self) -> Footer:
+        """Return the same footer, and what was derived from it, without `before`."""
+        bare = object.__new__(Footer)
+        bare.__dict__.update(self.__dict__, before=b"")  # `replace` would check and derive all of it again
+        return bare
+
     @property
     def num_row_groups(self) -> int:
         """Number of row groups."""
-        return len(self.metadata.row_groups)
-
-    @property
-    def created_by(self) -> str:
-        """What the writer calls itself; empty when it does not."""
-        return self.metadata.created_by or ""
+        return len(self.row_groups)
 
     @cached_property
-    def field_ids(self) -> tuple[int | None, ...]:
-        """The id that the schema gives each leaf, if it does."""
-        return tuple(element.field_id for element in self.metadata.schema[1:] if element.type is not None)
+    def metadata(self) -> Any:
+        """The whole footer as SlimFileMetaData."""
+        return decode(ttypes.SlimFileMetaData, self.raw)[0]
+
+    @property
+    def notes(self) -> bytes:
+        """What the writers noted, as bytes that decode to FooterKeyValues."""
+        return self.raw if self.notes_at is None else _notes(self.raw, *self.notes_at)
 
     @property
     def renamed_leaves(self) -> dict[Hashable, tuple[LeafColumn, ...]]:
         """The leaves under the names that others have for them, by who that is."""
         return self.derived.renamed_leaves
-
-    @cached_property
-    def row_group_extents(self) -> tuple[tuple[int, int], ...]:
-        """The first byte of each row group's pages and the one after the last."""
-        return tuple(map(_row_group_extent, self.metadata.row_groups))
 
     @cached_property
     def key_values(self) -> dict[str, str | None]:
@@ -109,16 +173,39 @@ class Footer:
         Raises `CorruptFileError` where they are no text, or a key has two entries that differ: readers do not agree
         about which of them counts.
         """
-        return _key_values(self.raw)
+        return _key_values(self.notes)
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether the file uses encryption with a plaintext footer, whose bytes are signed."""
-        return self.metadata.encryption_algorithm is not None
+    @cached_property
+    def whole_metadata(self) -> Any:
+        """The whole footer as FileMetaData."""
+        return decode(ttypes.FileMetaData, self.raw)[0]
+
+    @cached_property
+    def _decoded(self) -> dict[tuple[int, int], Any]:
+        return {}
+
+    def column_chunk(self, row_group: int, index: int) -> Any:
+        """Return the SlimColumnChunk of a column chunk."""
+        if self.chunk_starts is None:
+            return self.metadata.row_groups[row_group].columns[index]
+        key = row_group, index
+        if (chunk := self._decoded.get(key)) is None:
+            chunk = self._decoded[key] = decode(ttypes.SlimColumnChunk, self._encoded_chunk(row_group, index))[0]
+        return chunk
+
+    def whole_column_chunk(self, row_group: int, index: int) -> Any:
+        """Return the ColumnChunk of a column chunk, with all fields that there are structs for."""
+        if self.chunk_starts is None:
+            return self.whole_metadata.row_groups[row_group].columns[index]
+        return decode(ttypes.ColumnChunk, self._encoded_chunk(row_group, index))[0]
+
+    def _encoded_chunk(self, row_group: int, index: int) -> bytes:
+        starts, number = self.chunk_starts or (), row_group * len(self.leaves) + index
+        return self.raw[starts[number] : starts[number + 1] if number + 1 < len(starts) else len(self.raw)]
 
     def chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         """Return the SlimColumnMetaData of a column chunk, or None where it is encrypted."""
-        return self.metadata.row_groups[row_group].columns[leaf.index].meta_data
+        return self.column_chunk(row_group, leaf.index).meta_data
 
     def chunks(self, leaves: tuple[LeafColumn, ...] | None = None) -> Iterator[tuple[int, LeafColumn, Any]]:
         """Yield row group, leaf and SlimColumnMetaData of every column chunk."""
@@ -126,9 +213,36 @@ class Footer:
             for leaf in self.leaves if leaves is None else leaves:
                 yield row_group, leaf, self.chunk(row_group, leaf)
 
+    def chunks_with_filters(self, leaves: Iterable[LeafColumn]) -> Iterator[tuple[int, LeafColumn]]:
+        """Yield row group and leaf of the column chunks that say where a filter is, sound or not."""
+        wanted = {leaf.index: leaf for leaf in leaves}
+        if self.with_filters is not None:
+            for number in self.with_filters:
+                row_group, index = divmod(number, len(self.leaves))
+                if index in wanted:
+                    yield row_group, wanted[index]
+        else:
+            for row_group, leaf, chunk in self.chunks(tuple(wanted.values())):
+                if chunk is not None and chunk.bloom_filter_offset is not None:
+                    yield row_group, leaf
+
+    def chunk_records(self, leaf: LeafColumn) -> list[ChunkRecord] | None:
+        """Return what a leaf's column chunks say of themselves, by row group; None where the kernel did not walk it."""
+        if self.chunk_starts is None:
+            return None
+        found = _kernel.read_chunks(
+            self.raw,
+            self.chunk_starts,
+            leaf.index,
+            len(self.leaves),
+            leaf.physical_type,
+            _encoded_path(self.leaves[leaf.index].path),
+        )
+        return [ChunkRecord._make(numbers) for numbers in _CHUNK_RECORDS.iter_unpack(found)]
+
     def chunk_problem(self, row_group: int, leaf: LeafColumn) -> str | None:
         """Return why nothing that the footer says about a column chunk can be relied on, or None."""
-        column = self.metadata.row_groups[row_group].columns[leaf.index]
+        column = self.column_chunk(row_group, leaf.index)
         chunk = column.meta_data
         if column.crypto_metadata is not None:
             return "the column is encrypted"
@@ -152,7 +266,12 @@ class Footer:
         if problem := self.chunk_problem(row_group, leaf):
             raise CorruptFileError(problem)
         chunk = self.chunk(row_group, leaf)
-        offset, length = chunk.bloom_filter_offset, chunk.bloom_filter_length
+        return self.filter_at(row_group, leaf, chunk.bloom_filter_offset, chunk.bloom_filter_length)
+
+    def filter_at(
+        self, row_group: int, leaf: LeafColumn, offset: int | None, length: int | None
+    ) -> FilterLocation | None:
+        """Return where the filter is that a sound column chunk has at `offset`, as `filter_location` does."""
         if offset is None or 0 <= offset <= len(MAGIC):
             return None
         if offset < 0 or offset >= self.start:
@@ -162,7 +281,7 @@ class Footer:
                 f"bloom_filter_length {length} does not fit between the filter's offset and the footer",
                 offset=offset,
             )
-        if (row_group, leaf.index) in self._overlapping:
+        if not self.has_filters_apart and (row_group, leaf.index) in self._overlapping:
             raise CorruptFileError("the filter overlaps pages or another filter", offset=offset)
         return FilterLocation(offset, length)
 
@@ -188,17 +307,18 @@ class Footer:
         return frozenset(found)  # type: ignore[arg-type]
 
 
+def _row_group(group: Any) -> RowGroup:
+    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
+    start, stop = min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
+    return RowGroup(group.num_rows, start, stop)
+
+
 def pages_extent(chunk: Any) -> tuple[int, int]:
     """Return the first byte of a column chunk's pages and the one after the last, as its metadata has them."""
     start = chunk.data_page_offset or 0
     if 0 < (chunk.dictionary_page_offset or 0) < start:
         start = chunk.dictionary_page_offset
     return start, start + (chunk.total_compressed_size or 0)
-
-
-def _row_group_extent(group: Any) -> tuple[int, int]:
-    extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
-    return min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
 
 
 def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:
@@ -229,22 +349,44 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:
             raise CorruptFileError("the footer is cut off", offset=start)
         raw = head + tail[:-8]
     try:
-        return replace(parse_footer(size, raw), before=before)
+        return parse_footer(size, raw, before=before)
     except CorruptFileError as error:
         raise CorruptFileError(error.message, offset=start + (error.offset or 0)) from error
 
 
-def parse_footer(file_size: int, raw: bytes) -> Footer:
+def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
     """Return the checked footer whose bytes, without length and magic, are `raw`."""
+    if (walk := _kernel.walk_footer(raw)) is not None:
+        num_rows, num_columns, is_whole, has_filters_apart, groups, chunks, filters, places = walk
+        leaves, field_ids, has_dates = _schema(raw[places[0] : places[1]])
+        if num_columns == len(leaves) or not groups:
+            created_by = _created_by(raw[places[4] : places[5]])
+            return Footer(
+                file_size,
+                raw,
+                _with_rules(leaves, created_by, _notes(raw, places[2], places[3]), has_dates=has_dates),
+                num_rows,
+                tuple(map(RowGroup._make, _ROW_GROUPS.iter_unpack(groups))),
+                created_by,
+                _column_orders(raw[places[6] : places[7]]),
+                (places[2], places[3]),
+                field_ids,
+                is_signed=False,
+                is_whole=is_whole,
+                has_filters_apart=has_filters_apart,
+                chunk_starts=array("I", chunks),
+                with_filters=array("I", filters),
+                before=before,
+            )
+    return _parse_structs(file_size, raw, before)
+
+
+def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
+    """Return the checked footer, read into structs at once: what the kernel does not understand, or is damaged."""
     metadata, _ = decode(ttypes.SlimFileMetaData, raw)
     if metadata.row_groups is None or metadata.num_rows is None or metadata.num_rows < 0:
         raise CorruptFileError("the footer lacks its row groups or a valid row count")
     leaves = leaf_columns(metadata.schema)
-    if any(map(_is_date, leaves)) and _never_rebases(metadata.created_by or "", raw):
-        leaves = tuple(_proleptic(leaf) if _is_date(leaf) else leaf for leaf in leaves)
-    if any(mark in raw for mark in _TEXT_RULES):
-        leaves = tuple(_with_text_rules(leaves, raw))
-    leaves = interned(leaves)
     for number, row_group in enumerate(metadata.row_groups):
         if row_group.columns is None or len(row_group.columns) != len(leaves):
             raise CorruptFileError(
@@ -252,15 +394,90 @@ def parse_footer(file_size: int, raw: bytes) -> Footer:
             )
         if row_group.num_rows is None or row_group.num_rows < 0:
             raise CorruptFileError(f"row group {number} has the row count {row_group.num_rows}")
-    return Footer(file_size, raw, metadata, leaves)
+    footer = Footer(
+        file_size,
+        raw,
+        interned(_with_rules(leaves, metadata.created_by or "", raw, has_dates=any(map(_is_date, leaves)))),
+        metadata.num_rows,
+        tuple(map(_row_group, metadata.row_groups)),
+        metadata.created_by or "",
+        _ordered_by_type(metadata.column_orders),
+        None,
+        _field_ids(metadata.schema),
+        is_signed=metadata.encryption_algorithm is not None,
+        is_whole=False,
+        has_filters_apart=False,
+        chunk_starts=None,
+        with_filters=None,
+        before=before,
+    )
+    footer.__dict__["metadata"] = metadata  # decoded already
+    return footer
 
 
-def _key_values(raw: bytes) -> dict[str, str | None]:
+# ---- the parts of FileMetaData that files of one writer share, decoded once ------------------
+
+_ROW_GROUPS = struct.Struct("=3q")
+_STOP = b"\0"
+
+
+@lru_cache(maxsize=256)
+def _schema(encoded: bytes) -> tuple[tuple[LeafColumn, ...], tuple[int | None, ...], bool]:
+    """Return the leaves of an encoded schema, the ids that it gives them, and whether any is a DATE."""
+    elements = _one(b"\x29", encoded).schema  # field 2, a list
+    leaves = interned(leaf_columns(elements))
+    return leaves, _field_ids(elements), any(map(_is_date, leaves))
+
+
+def _field_ids(elements: list[Any]) -> tuple[int | None, ...]:
+    return tuple(element.field_id for element in elements[1:] if element.type is not None)
+
+
+@lru_cache(maxsize=256)
+def _created_by(encoded: bytes) -> str:
+    return _one(b"\x68", encoded).created_by or ""  # field 6, a string
+
+
+@lru_cache(maxsize=256)
+def _column_orders(encoded: bytes) -> tuple[bool, ...] | None:
+    return _ordered_by_type(_one(b"\x79", encoded).column_orders)  # field 7, a list
+
+
+def _one(header: bytes, encoded: bytes) -> Any:
+    """Return SlimFileMetaData with one field, or with none where there are no bytes of it."""
+    return decode(ttypes.SlimFileMetaData, header + encoded + _STOP if encoded else _STOP)[0]
+
+
+def _ordered_by_type(orders: list[Any] | None) -> tuple[bool, ...] | None:
+    return None if orders is None else tuple(order.TYPE_ORDER is not None for order in orders)
+
+
+def _notes(raw: bytes, start: int, stop: int) -> bytes:
+    return b"\x59" + raw[start:stop] + _STOP if start else _STOP  # field 5, a list
+
+
+def _key_values(notes: bytes) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for entry in decode(ttypes.FooterKeyValues, raw)[0].key_value_metadata or ():
+    for entry in decode(ttypes.FooterKeyValues, notes)[0].key_value_metadata or ():
         if entry.key is None or found.setdefault(entry.key, entry.value) != entry.value:
             raise CorruptFileError(f"the footer has two entries of the key {entry.key!r}")
     return found
+
+
+def _with_rules(
+    leaves: tuple[LeafColumn, ...], created_by: str, notes: bytes, *, has_dates: bool
+) -> tuple[LeafColumn, ...]:
+    """Return the leaves with what follows from the writer and what it noted."""
+    if has_dates and _never_rebases(created_by, notes):
+        leaves = _with_proleptic_dates(leaves)
+    if any(mark in notes for mark in _TEXT_RULES):
+        leaves = interned(tuple(_with_text_rules(leaves, notes)))
+    return leaves
+
+
+@lru_cache(maxsize=32)
+def _with_proleptic_dates(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
+    return interned(tuple(_proleptic(leaf) if _is_date(leaf) else leaf for leaf in leaves))
 
 
 def _is_date(leaf: LeafColumn) -> bool:
@@ -271,7 +488,7 @@ def _proleptic(leaf: LeafColumn) -> LeafColumn:
     return replace(leaf, logical_type=LogicalType("DATE", is_proleptic=True))
 
 
-def _never_rebases(created_by: str, raw: bytes) -> bool:
+def _never_rebases(created_by: str, notes: bytes) -> bool:
     """Return whether it is proved that the writer counts all days in the Gregorian calendar.
 
     Of other files by parquet-mr that is not known. Spark notes its version since 2.4, and since 3.0 whether it counted
@@ -279,14 +496,14 @@ def _never_rebases(created_by: str, raw: bytes) -> bool:
     """
     if _GREGORIAN_WRITERS.match(created_by):
         return True
-    if not created_by.startswith("parquet-mr ") or _SPARK_VERSION.encode() not in raw:
+    if not created_by.startswith("parquet-mr ") or _SPARK_VERSION.encode() not in notes:
         return False
     try:
-        notes = _key_values(raw)
+        entries = _key_values(notes)
     except CorruptFileError:
         return False
-    major = (notes.get(_SPARK_VERSION) or "").partition(".")[0]
-    return major.isascii() and major.isdigit() and int(major) >= 3 and _SPARK_LEGACY not in notes
+    major = (entries.get(_SPARK_VERSION) or "").partition(".")[0]
+    return major.isascii() and major.isdigit() and int(major) >= 3 and _SPARK_LEGACY not in entries
 
 
 _GREGORIAN_WRITERS = re.compile(r"(parquet-cpp-arrow|parquet-rs|delta-rs|datafusion|DuckDB|Polars \(python\)) version ")
@@ -302,19 +519,19 @@ _TEXT_RULES = {
 """What Spark notes with a column in the schema that it leaves in the footer -> what follows."""
 
 
-def _with_text_rules(leaves: tuple[LeafColumn, ...], raw: bytes) -> Iterator[LeafColumn]:
+def _with_text_rules(leaves: tuple[LeafColumn, ...], notes: bytes) -> Iterator[LeafColumn]:
     """Yield the leaves with the rules that Spark notes; where it is not clear which columns they are of, for all."""
-    ruled = _ruled_columns(raw, {leaf.path[0] for leaf in leaves})
-    of_all = None if ruled is not None else next(rule for mark, rule in _TEXT_RULES.items() if mark in raw)
+    ruled = _ruled_columns(notes, {leaf.path[0] for leaf in leaves})
+    of_all = None if ruled is not None else next(rule for mark, rule in _TEXT_RULES.items() if mark in notes)
     for leaf in leaves:
         rule = of_all if ruled is None else ruled.get(leaf.path[0])
         yield replace(leaf, text_rule=rule) if rule and leaf.physical_type is PhysicalType.BYTE_ARRAY else leaf
 
 
-def _ruled_columns(raw: bytes, names: set[str]) -> dict[str, str] | None:
+def _ruled_columns(notes: bytes, names: set[str]) -> dict[str, str] | None:
     """Return the rules by top-level column, for what is noted of a part holds for the whole; None if that fails."""
     try:
-        values = _key_values(raw)
+        values = _key_values(notes)
         schema = values.pop(_SPARK_SCHEMA) or ""
         if any(mark.decode() in (value or "") for value in values.values() for mark in _TEXT_RULES):
             return None
@@ -382,6 +599,9 @@ def with_tail(footer: Footer, plan: Plan[_Result]) -> Plan[_Result]:
         except StopIteration as stop:
             result: _Result = stop.value
             return result
+        if all(r.start < first for r in ranges):
+            parts = yield ranges
+            continue
         held = [first <= r.start and r.stop <= footer.start for r in ranges]
         absent = [r for r, is_held in zip(ranges, held, strict=True) if not is_held]
         fresh = iter((yield absent) if absent else [])

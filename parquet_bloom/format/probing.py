@@ -48,6 +48,8 @@ def ask(questions: Sequence[Question], *, end: int, seen: set[int]) -> Plan[list
     An empty bitset is a problem, for the caller asks only where there are values; some writers leave one behind. `seen`
     has the offsets of headers that were read, and found to be in order, in this very file; it grows.
     """
+    if alike := (yield from _ask_alike(questions, seen)):
+        return alike
     answers = yield from _ask_blocks(questions, seen)
     others = [index for index, answer in enumerate(answers) if answer is None]
     if others:
@@ -75,6 +77,34 @@ def _layout(length: int | None) -> tuple[int, bytes] | None:
     return None
 
 
+def _ask_alike(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer] | None]:
+    """Plan to answer in one go the usual questions: one hash, and filters of one size. None where they are others."""
+    length, hashes = questions[0][0].length, questions[0][1]
+    layout = _layout(length)
+    if layout is None or layout[0] <= max(WHOLE_FILTER_BYTES, 4 * BLOCK_BYTES) or len(hashes) != 1:
+        return None
+    if any(location.length != length or asked is not hashes for location, asked in questions):
+        return None
+    num_bytes, header = layout
+    offsets = [location.offset for location, _ in questions]
+    block = len(header) + BLOCK_BYTES * block_index(hashes[0], num_bytes // BLOCK_BYTES)
+    wanted = [ByteRange(offset + block, offset + block + BLOCK_BYTES) for offset in offsets]
+    has_seen = seen.issuperset(offsets)
+    if has_seen:
+        blocks = yield wanted
+    else:
+        headers = [ByteRange(offset, offset + len(header)) for offset in offsets]
+        read = yield [r for pair in zip(headers, wanted, strict=True) for r in pair]
+        blocks = read[1::2]
+        if set(read[::2]) != {header}:
+            return None
+    joined = b"".join(blocks)
+    if len(joined) != BLOCK_BYTES * len(blocks) or _ZERO_BLOCK in blocks:
+        return None
+    seen.update(offsets)
+    return [_PRESENT if found else _ABSENT for found in blocks_contain(joined, hashes[0])]
+
+
 def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer | None]]:
     """Plan to answer from headers and blocks alone; None for the questions that this did not answer."""
     wanted: list[ByteRange] = []
@@ -93,13 +123,7 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
             wanted.append(ByteRange(at, at + BLOCK_BYTES))
         open_questions.append((index, offset, expected, hashes))
     answers: list[Answer | None] = [None] * len(questions)
-    read = (yield wanted) if wanted else []
-    one = questions[0][1] if questions else ()
-    if len(one) == 1 and len(read) == len(questions) and all(q[2] is None and q[3] is one for q in open_questions):
-        blocks_read = b"".join(read)
-        if len(blocks_read) == BLOCK_BYTES * len(read) and _ZERO_BLOCK not in read:  # the usual case, in one go
-            return [_PRESENT if found else _ABSENT for found in blocks_contain(blocks_read, one[0])]
-    parts = iter(read)
+    parts = iter((yield wanted) if wanted else [])
     for index, offset, expected, hashes in open_questions:
         is_header = expected is None or next(parts) == expected
         blocks = list(islice(parts, len(hashes)))

@@ -9,18 +9,19 @@ removed one is the only other thing that can change. (thrift-compact-protocol.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError
 
 FilterEdit = tuple[int, int] | None
 """The new (bloom_filter_offset, bloom_filter_length) of a column chunk, or None to clear both."""
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _ROW_GROUPS, _COLUMNS, _META_DATA, _FILTER_OFFSET, _FILTER_LENGTH = 4, 1, 3, 14, 15
 _KEY_VALUES = 5
-_MAX_DEPTH = 64
 
 
 def splice_filters(footer: bytes, edits: Mapping[tuple[int, int], FilterEdit]) -> bytes:
@@ -48,7 +49,7 @@ def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes
     if len(held) > 1 or any(field.type != _LIST for field in held):
         raise CorruptFileError("the footer's entries of its writers are in a form that cannot be changed without loss")
     keys = {key.encode() for key in entries}
-    structs = [footer[at : _skip(footer, at, _STRUCT, 0)] for field in held for _, at in _elements(footer, field)]
+    structs = [footer[start:stop] for field in held for start, stop in pairwise(_structs(footer, field))]
     structs = [each for each in structs if _key(each) not in keys]
     structs += [_key_value(key, value) for key, value in entries.items() if value is not None]
     out = bytearray()
@@ -72,8 +73,10 @@ def _key(struct: bytes) -> bytes | None:
     found = [field for field in _struct(struct, 0)[0] if field.id == 1 and field.type == _BINARY]
     if not found:
         return None
-    length, at = _read_varint(struct, found[-1].value)
-    return struct[at : at + length]
+    start = found[-1].value
+    while struct[start] > 0x7F:  # the length's bytes
+        start += 1
+    return struct[start + 1 : found[-1].end]
 
 
 def _key_value(key: str, value: str) -> bytes:
@@ -92,8 +95,7 @@ def _header(previous: int, id: int, kind: int) -> bytes:
     return bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + _varint(id << 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     id: int
     type: int
     start: int  # of its header
@@ -106,19 +108,20 @@ def _column_metadata(
     data: bytes, wanted: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[tuple[int, int], int, list[_Field], int]]:
     """Yield (row group, column), start, fields and end of the last field of each wanted ColumnMetaData."""
-    keys = set(wanted)
-    groups = {group for group, _ in keys}
-    for group, at in _elements(data, _one(data, 0, _ROW_GROUPS, _LIST)):
-        if group not in groups:
-            continue
-        for column, chunk in _elements(data, _one(data, at, _COLUMNS, _LIST)):
-            if (group, column) in keys:
-                start = _one(data, chunk, _META_DATA, _STRUCT).value
-                fields, end = _struct(data, start)
-                keys.discard((group, column))
-                yield (group, column), start, fields, end
-    if keys:
-        raise CorruptFileError(f"the footer has no column chunk {min(keys)}")
+    wanted_of: dict[int, list[int]] = {}
+    for group, column in wanted:
+        wanted_of.setdefault(group, []).append(column)
+    for group, (at, _) in enumerate(pairwise(_structs(data, _one(data, 0, _ROW_GROUPS, _LIST)))):
+        columns = wanted_of.pop(group, ())
+        chunks = _structs(data, _one(data, at, _COLUMNS, _LIST)) if columns else ()
+        for column in sorted(columns):
+            if not 0 <= column < len(chunks) - 1:
+                raise CorruptFileError(f"the footer has no column chunk {group, column}")
+            start = _one(data, chunks[column], _META_DATA, _STRUCT).value
+            fields, end = _struct(data, start)
+            yield (group, column), start, fields, end
+    if wanted_of:
+        raise CorruptFileError(f"the footer has no column chunk in row group {min(wanted_of)}")
 
 
 def _emit(data: bytes, fields: list[_Field], edit: FilterEdit) -> bytes:
@@ -149,24 +152,21 @@ def _emit_filter(out: bytearray, previous: int, edit: tuple[int, int]) -> int:
 # ---- walking ------------------------------------------------------------------------------
 
 
-def _struct(data: bytes, at: int, depth: int = 0) -> tuple[list[_Field], int]:
+def _struct(data: bytes, at: int) -> tuple[list[_Field], int]:
     """Return a struct's fields, and the position of its stop byte."""
-    fields: list[_Field] = []
-    previous = 0
-    while True:
-        start, head = at, _byte(data, at)
-        if head == 0:
-            return fields, start
-        at += 1
-        delta, kind = head >> 4, head & 15
-        if delta:
-            previous += delta
-        else:
-            raw, at = _read_varint(data, at)
-            previous = raw >> 1 ^ -(raw & 1)
-        end = at if kind in (_TRUE, _FALSE) else _skip(data, at, kind, depth)
-        fields.append(_Field(previous, kind, start, at, end, bool(delta)))
-        at = end
+    try:
+        fields, end = _kernel.struct_fields(data, at)
+    except ValueError as error:
+        raise CorruptFileError("the footer is not a thrift compact struct", offset=at) from error
+    return list(map(_Field._make, fields)), end
+
+
+def _structs(data: bytes, field: _Field) -> list[int]:
+    """Return where the structs of a list start, and where the list ends."""
+    try:
+        return _kernel.list_structs(data, field.value)
+    except ValueError as error:
+        raise CorruptFileError("a list in the footer does not hold structs", offset=field.value) from error
 
 
 def _one(data: bytes, at: int, wanted: int, kind: int) -> _Field:
@@ -175,111 +175,6 @@ def _one(data: bytes, at: int, wanted: int, kind: int) -> _Field:
     if not found:
         raise CorruptFileError(f"the footer lacks field {wanted} where it is required", offset=at)
     return found[-1]
-
-
-def _elements(data: bytes, field: _Field) -> Iterator[tuple[int, int]]:
-    """Yield index and position of each struct in a list."""
-    count, kind, at = _list_head(data, field.value)
-    if kind != _STRUCT and count:
-        raise CorruptFileError("a list in the footer does not hold structs", offset=field.value)
-    for index in range(count):
-        yield index, at
-        at = _skip(data, at, _STRUCT, 0)
-
-
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    head = _byte(data, at)
-    at += 1
-    count = head >> 4
-    if count == 15:
-        count, at = _read_varint(data, at)
-    return count, head & 15, at
-
-
-def _skip_binary(data: bytes, at: int, depth: int) -> int:
-    length, at = _read_varint(data, at)
-    return at + length
-
-
-def _skip_varint(data: bytes, at: int, depth: int) -> int:
-    return _read_varint(data, at)[1]
-
-
-def _skip_list(data: bytes, at: int, depth: int) -> int:
-    count, kind, at = _list_head(data, at)
-    if count > len(data):
-        raise CorruptFileError("a list in the footer is longer than the footer", offset=at)
-    for _ in range(count):
-        at = _skip(data, at, kind, depth, in_container=True)
-    return at
-
-
-def _skip_map(data: bytes, at: int, depth: int) -> int:
-    count, at = _read_varint(data, at)
-    if count > len(data):
-        raise CorruptFileError("a map in the footer is longer than the footer", offset=at)
-    if count == 0:
-        return at
-    kinds = _byte(data, at)
-    at += 1
-    for _ in range(count):
-        at = _skip(data, at, kinds >> 4, depth, in_container=True)
-        at = _skip(data, at, kinds & 15, depth, in_container=True)
-    return at
-
-
-def _skip_struct(data: bytes, at: int, depth: int) -> int:
-    while head := _byte(data, at):
-        at += 1
-        if not head >> 4:
-            at = _read_varint(data, at)[1]
-        kind = head & 15
-        if kind not in (_TRUE, _FALSE):
-            at = _skip(data, at, kind, depth)
-    return at + 1
-
-
-_SKIP: dict[int, Callable[[bytes, int, int], int]] = {
-    _BYTE: lambda data, at, depth: at + 1,
-    _I16: _skip_varint,
-    _I32: _skip_varint,
-    _I64: _skip_varint,
-    _DOUBLE: lambda data, at, depth: at + 8,
-    _BINARY: _skip_binary,
-    _LIST: _skip_list,
-    _SET: _skip_list,
-    _MAP: _skip_map,
-    _STRUCT: _skip_struct,
-    _UUID: lambda data, at, depth: at + 16,
-}
-
-
-def _skip(data: bytes, at: int, kind: int, depth: int, *, in_container: bool = False) -> int:
-    """Return the position after a value; a boolean takes a byte in a container and none in a struct."""
-    if in_container and kind in (_TRUE, _FALSE):
-        return at + 1
-    if kind not in _SKIP or depth > _MAX_DEPTH or at > len(data):
-        raise CorruptFileError("the footer is no thrift compact struct", offset=at)
-    return _SKIP[kind](data, at, depth + 1)
-
-
-def _byte(data: bytes, at: int) -> int:
-    if at >= len(data):
-        raise CorruptFileError("the footer is cut off", offset=at)
-    return data[at]
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = _byte(data, at)
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, at
-        shift += 7
-        if shift > 63:
-            raise CorruptFileError("a number in the footer is too long", offset=at)
 
 
 def _varint(value: int) -> bytes:

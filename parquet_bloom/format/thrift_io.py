@@ -17,6 +17,7 @@ _NAMES = {
     "FileMetaData": "the footer",
     "FooterKeyValues": "the footer",
     "PageHeader": "the page's header",
+    "SlimColumnChunk": "a column chunk in the footer",
     "SlimFileMetaData": "the footer",
 }
 

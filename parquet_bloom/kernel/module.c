@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include "kernel.h"
+#include "module_footer.h"
 
 /* z is less than 2^31 by the specification, which also keeps (hash >> 32) * z within 64 bits. */
 #define MAX_BLOCKS INT32_MAX
@@ -407,6 +408,10 @@ static PyMethodDef methods[] = {
     {"hash_wang64", py_hash_wang64, METH_VARARGS, hash_wang64_doc},
     {"paimon_insert", py_paimon_insert, METH_VARARGS, paimon_insert_doc},
     {"paimon_check", py_paimon_check, METH_VARARGS, paimon_check_doc},
+    {"struct_fields", py_struct_fields, METH_VARARGS, struct_fields_doc},
+    {"list_structs", py_list_structs, METH_VARARGS, list_structs_doc},
+    {"walk_footer", py_walk_footer, METH_VARARGS, walk_footer_doc},
+    {"read_chunks", py_read_chunks, METH_VARARGS, read_chunks_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -414,7 +419,7 @@ PyDoc_STRVAR(module_doc,
              "The loops over values and bitsets, in C.\n\n"
              "Arguments are any contiguous buffers (bytes, bytearray, memoryview, pyarrow.Buffer), results are\n"
              "fresh bytes. The specification in plain Python, which these functions are tested against, is\n"
-             "tests/reference.py.");
+             "tests/support/reference.py.");
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 

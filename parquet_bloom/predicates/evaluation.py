@@ -351,7 +351,17 @@ class Facts(NamedTuple):
 def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
     """Return the facts about a leaf's column chunks, and keep them with the footer."""
     no_filter = why_unusable(footer, reader.leaf)
-    facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
+    leaf = footer.leaves[reader.index]  # under its name in the file, which a table may call otherwise
+    if (records := None if leaf.text_rule else footer.chunk_records(leaf)) is None:
+        facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
+    else:
+        usual = enumerate(zip(records, reader.read_usual(footer, records), strict=True))
+        facts = [
+            _chunk_facts(footer, group, reader, no_filter)
+            if known is None
+            else _with_filter(footer, group, leaf, known, no_filter, record.filter_place)
+            for group, (record, known) in usual
+        ]
     footer.derived.facts[reader.index] = facts
     return facts
 
@@ -360,13 +370,27 @@ def _chunk_facts(footer: Footer, row_group: int, reader: StatisticsReader, no_fi
     leaf = footer.leaves[reader.leaf.index]  # under its name in the file; a table may have another
     if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
         return Facts(problem, ColumnStatistics(0, None))
-    known = reader.read(footer, row_group)
+    chunk = footer.chunk(row_group, leaf)
+    place = chunk.bloom_filter_offset, chunk.bloom_filter_length
+    return _with_filter(footer, row_group, leaf, reader.read(footer, row_group), no_filter, place)
+
+
+def _with_filter(
+    footer: Footer,
+    row_group: int,
+    leaf: LeafColumn,
+    known: ColumnStatistics,
+    no_filter: str | None,
+    place: tuple[int | None, int | None],
+) -> Facts:
+    if no_filter:
+        return Facts(None, known, no_filter=no_filter)
     try:
-        location = footer.filter_location(row_group, leaf)
+        location = footer.filter_at(row_group, leaf, *place)
     except CorruptFileError as error:
-        return Facts(None, known, no_filter=no_filter or describe_error(error))
-    if no_filter or location is None:
-        return Facts(None, known, no_filter=no_filter or NO_FILTER)
+        return Facts(None, known, no_filter=describe_error(error))
+    if location is None:
+        return Facts(None, known, no_filter=NO_FILTER)
     return Facts(None, known, location, is_usual=known.low is not None and not known.is_all_null)
 
 

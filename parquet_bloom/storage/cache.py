@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Any
 
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer
@@ -20,15 +19,15 @@ from parquet_bloom.storage.listing import Source
 CACHE_BYTES = 256 * 1024 * 1024
 """What the cache that all calls share may hold."""
 
-_STRUCTS_PER_BYTE = 8
-"""What a footer's structs take in memory for each of its bytes, about."""
+_FOOTER_BYTES = 4 * 1024
+"""What a footer takes in memory besides its own bytes, about, once one of its columns was evaluated."""
 
 
 class Cache:
     """The most recently used footers and filters, of at most `max_bytes` in all. Safe to share between threads."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self._max_bytes, self._num_bytes = max_bytes, 0
+        self.max_bytes, self._num_bytes = max_bytes, 0
         self._entries: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -54,11 +53,11 @@ class Cache:
         with self._lock:
             if key in self._entries:
                 self._num_bytes -= self._entries.pop(key)[1]
-            if num_bytes > self._max_bytes:
+            if num_bytes > self.max_bytes:
                 return
             self._entries[key] = value, num_bytes
             self._num_bytes += num_bytes
-            while self._num_bytes > self._max_bytes:
+            while self._num_bytes > self.max_bytes:
                 self._num_bytes -= self._entries.popitem(last=False)[1][1]
 
     def clear(self) -> None:
@@ -78,8 +77,10 @@ def footer_of(source: Source, cache: Cache) -> Plan[Footer]:
     footer: Footer | None = cache.get(key) if key else None
     if footer is None:
         footer = yield from read_footer(source.size, guess=source.footer_guess)
-        if key:  # the bytes before the footer are only for this call: filters have entries of their own
-            cache.put(key, replace(footer, before=b""), len(footer.raw) * _STRUCTS_PER_BYTE)
+        if (
+            key and cache.max_bytes
+        ):  # the bytes before the footer are only for this call: filters have entries of their own
+            cache.put(key, footer.without_tail(), len(footer.raw) + _FOOTER_BYTES)
     return footer
 
 

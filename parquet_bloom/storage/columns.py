@@ -36,11 +36,10 @@ _DICTIONARY_ENCODINGS = (ttypes.Encoding.PLAIN_DICTIONARY, ttypes.Encoding.RLE_D
 
 
 class ColumnChunks:
-    """The column chunks of one file, ready to be decoded. Holds the whole footer, decoded once."""
+    """The column chunks of one file, ready to be decoded."""
 
     def __init__(self, source: Source, footer: Footer) -> None:
         self._source, self._footer = source, footer
-        self._metadata, _ = decode(ttypes.FileMetaData, footer.raw)
 
     def value_bound(self, row_group: int, leaf: LeafColumn) -> int:
         """Return a number that the chunk's distinct values cannot exceed: its non-null values as counted.
@@ -80,7 +79,7 @@ class ColumnChunks:
             raise CorruptFileError(what, path=self._source.name) from error
 
     def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
-        num_rows = self._footer.metadata.row_groups[row_group].num_rows
+        num_rows = self._footer.row_groups[row_group].num_rows
         metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
         handle = (
             pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *pages_extent(chunk))
@@ -105,7 +104,7 @@ class ColumnChunks:
         self._check_counts(row_group, leaf, chunk, rows, entries, nulls)
 
     def _check_counts(self, row_group: int, leaf: LeafColumn, chunk: Any, rows: int, entries: int, nulls: int) -> None:
-        expected = self._footer.metadata.row_groups[row_group].num_rows
+        expected = self._footer.row_groups[row_group].num_rows
         counted = chunk.statistics.null_count if chunk.statistics else None
         # Below a repeated node num_values also counts empty lists, which decoding does not show.
         flat = not leaf.is_repeated
@@ -122,7 +121,7 @@ class ColumnChunks:
             )
 
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
-        return self._metadata.row_groups[row_group].columns[leaf.index].meta_data
+        return self._footer.whole_column_chunk(row_group, leaf.index).meta_data
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:
         return f"row group {row_group}, column {leaf.name}"

@@ -8,17 +8,28 @@ None, and the reason is kept.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.footer import (
+    HAS_HIGH,
+    HAS_LOW,
+    HAS_NULL_COUNT,
+    HAS_STATISTICS,
+    HIGH_IS_EXACT,
+    IS_IN_ORDER,
+    KNOWS_HIGH_EXACT,
+    KNOWS_LOW_EXACT,
+    LOW_IS_EXACT,
+    ChunkRecord,
+    Footer,
+)
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.values.ordering import Key, key_function
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
+class ColumnStatistics(NamedTuple):
     """What is known of the non-null values of a column chunk.
 
     No value is below the key `low` or above `high`; both are None if they cannot be trusted, for the reason in
@@ -53,10 +64,27 @@ class StatisticsReader:
         self._is_always_sorted = _is_always_sorted(leaf)
         self._is_signed_integer = self._is_always_sorted and leaf.physical_type in _INTEGERS
 
+    def read_usual(self, footer: Footer, records: Iterable[ChunkRecord]) -> Iterator[ColumnStatistics | None]:
+        """Yield the statistics of column chunks in which nothing is unusual, and None for the others: `read` tells."""
+        key = None if self._damage(footer) or self._doubt(footer) else self._key
+        raw = footer.raw
+        for (num_rows, _, _), record in zip(footer.row_groups, records, strict=True):
+            flags, num_values = record.flags, record.num_values
+            nulls = record.null_count if flags & HAS_NULL_COUNT else None
+            if key is None or flags & _USUAL != _USUAL or num_values != num_rows or not 0 <= (nulls or 0) < num_values:
+                yield None
+                continue
+            low, high = key(raw[record.low_start : record.low_stop]), key(raw[record.high_start : record.high_stop])
+            if low is None or high is None or low > high:
+                yield None
+                continue
+            is_cut = flags & _LOW_EXACTNESS == KNOWS_LOW_EXACT or flags & _HIGH_EXACTNESS == KNOWS_HIGH_EXACT
+            is_exact = not self._is_bytes and not is_cut
+            yield ColumnStatistics(num_values, nulls, low, high, is_exact, "")
+
     def read(self, footer: Footer, row_group: int) -> ColumnStatistics:
         """Return the statistics of a column chunk that has no `Footer.chunk_problem`."""
-        group = footer.metadata.row_groups[row_group]
-        chunk = group.columns[self.index].meta_data
+        group, chunk = footer.row_groups[row_group], footer.column_chunk(row_group, self.index).meta_data
         statistics = chunk.statistics
         if chunk.num_values < group.num_rows or (chunk.num_values > group.num_rows and not self._is_repeated):
             problem = f"the column chunk has {chunk.num_values} values in {group.num_rows} rows, which is impossible"
@@ -92,20 +120,10 @@ class StatisticsReader:
         """Return min and max, or why they cannot be trusted."""
         if self._key is None:
             return "the column's type has no sort order"
-        if self._is_bytes and (
-            problem := _damaged_writer(
-                footer.created_by, is_decimal=self._is_decimal, is_of_any_width=self._is_of_any_width
-            )
-        ):
+        if problem := self._damage(footer):
             return problem
-        orders = footer.metadata.column_orders
         if statistics.min_value is not None and statistics.max_value is not None:
-            if orders is None and not self._is_always_sorted:
-                return "the footer does not say how its statistics are sorted"
-            # The list of orders may be too short, or have an order that is newer than this version.
-            if orders is not None and (self.index >= len(orders) or orders[self.index].TYPE_ORDER is None):
-                return "the statistics use an unknown sort order"
-            return self._key(statistics.min_value), self._key(statistics.max_value)
+            return self._doubt(footer) or (self._key(statistics.min_value), self._key(statistics.max_value))
         if statistics.min is not None and statistics.max is not None:
             # The deprecated pair was compared as signed bytes for every type.
             if self._is_signed_integer:
@@ -113,6 +131,25 @@ class StatisticsReader:
             return "the statistics use the deprecated order of signed bytes"
         return "there are no statistics"
 
+    def _damage(self, footer: Footer) -> str | None:
+        """Return why this writer's statistics of the leaf cannot be trusted, or None."""
+        if not self._is_bytes:
+            return None
+        return _damaged_writer(footer.created_by, is_decimal=self._is_decimal, is_of_any_width=self._is_of_any_width)
+
+    def _doubt(self, footer: Footer) -> str | None:
+        """Return why min_value and max_value may be sorted in another way than the leaf's values, or None."""
+        ordered = footer.ordered_by_type
+        if ordered is None and not self._is_always_sorted:
+            return "the footer does not say how its statistics are sorted"
+        # The list of orders may be too short, or have an order that is newer than this version.
+        if ordered is not None and (self.index >= len(ordered) or not ordered[self.index]):
+            return "the statistics use an unknown sort order"
+        return None
+
+
+_USUAL = IS_IN_ORDER | HAS_STATISTICS | HAS_LOW | HAS_HIGH
+_LOW_EXACTNESS, _HIGH_EXACTNESS = KNOWS_LOW_EXACT | LOW_IS_EXACT, KNOWS_HIGH_EXACT | HIGH_IS_EXACT
 
 _INTEGERS = (PhysicalType.INT32, PhysicalType.INT64)
 

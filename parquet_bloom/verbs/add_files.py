@@ -292,7 +292,7 @@ def _num_bytes(chunk: Any) -> int:
 def _chunks_to_build(plan: AddPlan) -> Iterator[Any]:
     for row_group, leaf, _ in plan.build:
         assert plan.footer is not None
-        yield plan.footer.metadata.row_groups[row_group].columns[leaf.index].meta_data
+        yield plan.footer.chunk(row_group, leaf)
 
 
 def _planned_bytes(plan: AddPlan, chunks: ColumnChunks, options: AddOptions) -> Iterator[int]:
@@ -363,7 +363,7 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
     def build(task: tuple[int, LeafColumn, str | None]) -> SplitBlockBloomFilter:
         row_group, leaf, _ = task
         own = dataclasses.replace(options, fpp=options.rate(footer, leaf))
-        chunk = footer.metadata.row_groups[row_group].columns[leaf.index].meta_data
+        chunk = footer.chunk(row_group, leaf)
         with tick.part(_num_bytes(chunk), chunk.num_values) as count:
             return _build(chunks, row_group, leaf, own, lambda: stop.is_set() or failed.is_set(), count)
 

@@ -107,7 +107,7 @@ class _Run:
                 targets.append(_beside(source.path))
         plans = plan_adds([source for _, source in wanted], targets, self.options)
         for (file, _), plan in zip(wanted, plans, strict=True):
-            rows = plan.footer.metadata.num_rows if plan.footer is not None else None
+            rows = plan.footer.num_rows if plan.footer is not None else None
             if file.num_rows is not None and rows not in (None, file.num_rows) and plan.error is None:
                 plan.error = UnsupportedError(f"the file has {rows:,} rows, and the table records {file.num_rows:,}")
         return [(file, plan) for (file, _), plan in zip(wanted, plans, strict=True)]
@@ -153,7 +153,7 @@ class _Run:
 
     def _swap(self, file: LiveFile, plan: AddPlan, row: FileAdded) -> Swap:
         assert plan.footer is not None
-        return Swap(file, row.output, row.size + row.bytes_added, plan.footer.metadata.num_rows)
+        return Swap(file, row.output, row.size + row.bytes_added, plan.footer.num_rows)
 
     def _commit(self, swaps: dict[str, Swap]) -> None:
         """Commit the swaps whose old files are live, on whichever snapshot is the newest."""

@@ -162,8 +162,8 @@ def _inspect(
     footer = yield from read_footer(source.size)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
     filters: list[FilterInfo] = []
-    for chunks in groups(footer.chunks(leaves)):
-        plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf, _ in chunks)
+    for chunks in groups(footer.chunks_with_filters(leaves)):
+        plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf in chunks)
         infos = yield from with_tail(footer, together(plans))
         filters += (info for info in infos if info)
     names = {leaf.name: leaf for leaf in leaves}
@@ -180,7 +180,7 @@ def _inspect(
         source.name,
         source.size,
         footer.created_by,
-        footer.metadata.num_rows,
+        footer.num_rows,
         footer.num_row_groups,
         footer.num_row_groups * len(footer.leaves),
         tuple(filters),
@@ -198,7 +198,7 @@ def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: OtherFilter)
         0,
         None,
         num_bytes=about.num_bytes if about else one.num_bytes,
-        num_values=footer.metadata.num_rows,
+        num_values=footer.num_rows,
         fill=about.fill if about else None,
         fpp=about.fpp if about else None,
         ndv=about.ndv if about else None,

@@ -237,7 +237,7 @@ def _search_row_group(
     source: Source, footer: Footer, row_group: int, leaf: LeafColumn, search: Search
 ) -> Plan[list[Hit]]:
     keys, reader = search.bound(leaf)
-    if footer.metadata.row_groups[row_group].num_rows == 0:
+    if footer.row_groups[row_group].num_rows == 0:
         return []
     if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
         return [Hit(row_group, None, problem)]

@@ -180,9 +180,9 @@ class _Run:
         try:
             (source,) = find([file.path])
             footer = run(source, read_footer(source.size))
-            if footer.metadata.num_rows != file.num_rows or source.size != file.size:
+            if footer.num_rows != file.num_rows or source.size != file.size:
                 raise CorruptFileError(
-                    f"has {footer.metadata.num_rows:,} rows in {source.size:,} bytes, and the table records "
+                    f"has {footer.num_rows:,} rows in {source.size:,} bytes, and the table records "
                     f"{file.num_rows:,} in {file.size:,}"
                 )
             return index_of(

@@ -262,7 +262,7 @@ class FileEvaluator:
         if filters := (*filters_in_footer(footer), *kept.filters):
             file.absent = absent(bound, footer, filters)
         verdicts = bound.evaluate_all(file, footer.num_row_groups)
-        for row_group, group in enumerate(footer.metadata.row_groups):
+        for row_group, group in enumerate(footer.row_groups):
             if group.num_rows == 0:
                 verdicts[row_group] = _NO_ROWS
         open_groups = [row_group for row_group, verdict in enumerate(verdicts) if verdict.rank is ASK]
@@ -326,10 +326,9 @@ def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerd
     """Return the verdicts as a record; the last one is used again, for most files are ruled out in the same words."""
     last: tuple[str, list[Verdict], FileVerdict] | None = footer.derived.last_verdict
     if last is None or last[1] != verdicts or last[0] != source.name:
-        groups = zip(footer.metadata.row_groups, footer.row_group_extents, verdicts, strict=True)
         records = tuple(
-            RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, group.num_rows, start, stop)
-            for number, (group, (start, stop), (rank, reason, by)) in enumerate(groups)
+            RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, *group)
+            for number, (group, (rank, reason, by)) in enumerate(zip(footer.row_groups, verdicts, strict=True))
         )
         last = footer.derived.last_verdict = source.name, verdicts, FileVerdict(source.name, source.size, records)
     return last[2]

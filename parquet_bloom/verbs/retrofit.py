@@ -206,7 +206,7 @@ def require_writable(
     """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
     if footer.is_signed:
         raise UnsupportedError("the footer is signed (encryption with a plaintext footer); a change would break it")
-    for group in footer.metadata.row_groups:
+    for group in () if footer.is_whole else footer.metadata.row_groups:
         for column in group.columns:
             if column.crypto_metadata is not None or column.meta_data is None:
                 raise UnsupportedError("the file has encrypted columns, and its footer is not ours to change")

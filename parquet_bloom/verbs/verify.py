@@ -171,7 +171,7 @@ def _survey(source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFil
 
 def _num_values(footer: Footer, stored: StoredFilter) -> int:
     """Return how many values a filter's column chunk has, as the footer counts."""
-    chunk = footer.metadata.row_groups[stored.row_group].columns[stored.leaf.index].meta_data
+    chunk = footer.chunk(stored.row_group, stored.leaf)
     return max(0, chunk.num_values or 0) if chunk else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -266,7 +267,7 @@ def test_no_plans_ask_for_nothing() -> None:
 
 
 def test_what_came_with_the_tail_is_not_asked_for_again() -> None:
-    footer = Footer(file_size=60, raw=bytes(20), metadata=None, leaves=(), before=DATA[15:32])
+    footer = replace(read(fixture("pyarrow/small.parquet")), file_size=60, raw=bytes(20), before=DATA[15:32])
     assert footer.start == 32
     results, rounds = drive(DATA, with_tail(footer, asks([A, C], [C], [B, A])))
     assert rounds == [[A], [B, A]]

@@ -225,7 +225,7 @@ def test_a_location_that_the_footer_contradicts(tmp_path: Path) -> None:
 
     write(tmp_path / "f.parquet", rows=10)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Footer, "filter_location", fails)
+        patch.setattr(Footer, "filter_at", fails)
         kept = prune(tmp_path / "f.parquet", col("name") == "name 000000x").kept_row_groups
     assert [group.reason for group in kept] == ["no such place"] * len(kept)
     assert kept
