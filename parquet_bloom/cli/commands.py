@@ -239,6 +239,7 @@ def add(
 @output_option
 @dry_run_option
 @keep_mtime_option
+@jobs_option
 @strict_option
 @force_option
 @any_name_option

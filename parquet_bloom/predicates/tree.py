@@ -267,8 +267,19 @@ class Column:
 def col(path: str) -> Column:
     """Return the column at a dotted path, to build a condition on.
 
-    >>> str((col("id") == "x") & ~col("day").is_null())
-    "id = 'x' AND NOT (day IS NULL)"
+    Args:
+        path: The path, such as `user.id`. A name with a dot in it goes in backticks.
+
+    Returns:
+        A `Column`, which has the comparison operators and `isin`, `between`, `is_null`, `is_not_null`, `eq_null_safe`.
+
+    Raises:
+        PredicateError: The path does not parse.
+
+    Examples:
+        >>> from parquet_bloom import col
+        >>> str((col("id") == "x") & ~col("day").is_null())
+        "id = 'x' AND NOT (day IS NULL)"
     """
     return Column(path)
 

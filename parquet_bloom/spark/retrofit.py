@@ -130,6 +130,7 @@ def drop(
         "columns": columns if columns is None or isinstance(columns, str) else list(columns),
         "restore": restore,
         "all": all,
+        "jobs": 1,
         "dry_run": dry_run,
         "keep_mtime": keep_mtime,
         "force": force,

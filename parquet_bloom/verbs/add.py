@@ -41,35 +41,72 @@ def add(
 ) -> Added:
     """Return what was done to give `columns` a filter in every row group that has none.
 
-    Filters are sized for what the column chunks hold and then folded while their exact rate stays within `fpp`, or
-    within the column's own rate where `columns` gives one for each, such as `{"id": 0.001, "session": 0.05}`;
-    `ndv` fixes the size instead, `max_bytes` caps it (the result tells the worse rate). Sound filters are kept unless
-    `replace`; `fill_lengths` gives kept ones the `bloom_filter_length` that they lack. The files are replaced
-    atomically, or with `output` written there: a new file for one file, a directory for several.
+    A filter is sized for what the column chunk holds, and then folded while its exact rate stays within `fpp`. Sound
+    filters are kept. Every file is checked before the first is written, and each is replaced atomically. A file that
+    cannot be done right is refused with its error, and a column that cannot have a filter is among the file's
+    `skipped_columns`; the others go on.
 
-    Every file is checked before the first is written. A file that cannot be done right is refused with its error and
-    the others go on; `strict` raises at the first. A column that cannot have a filter is named among the file's
-    `skipped_columns` and the other columns go on. Files inside a Delta, Iceberg, Hudi or Paimon table are refused
-    unless `force`, and filters that are larger than their file (and than 1 MiB) unless `allow_large`. Of a directory,
-    files whose names do not say Parquet (`.parquet`, `.parq`, `.pq`) are left as they are, with a note, unless
-    `any_name`. Raises `ColumnNotFoundError` for a column that no file has.
+    With `table=`, each live file that lacks a filter gets a new file beside it, which starts with all of the old one's
+    bytes. New files take the old ones' place in commits that change no data. Columns have the table's names. Files are
+    refused whose swap would lose or duplicate rows, or that another writer has removed; files that were added meanwhile
+    are left for the next run. Do not run deltalake's OPTIMIZE at the same time: it commits over other writers. If an
+    error ends the run, earlier batches stay committed, and new files that no snapshot has are removed. If it is not
+    known whether a commit reached the table, they stay, and a note on the error names them.
 
-    With `table=True` (or `"delta"`, `"iceberg"`), `paths` is a Delta or Iceberg table: its path or URL, a
-    `deltalake.DeltaTable`, a pyiceberg `Table`, or the name of an Iceberg table (`namespace.table`) in the `catalog` of
-    pyiceberg's own configuration. Each live file that lacks a filter gets a new file in its directory that starts with
-    all of the old one's bytes; each `batch` of them takes the old ones' place in one commit that changes no data.
-    Columns have the table's names. A file whose swap would lose or duplicate rows is refused, as is one that another
-    writer took out of the table meanwhile; files that were added meanwhile are left for the next run. Raises
-    `ConcurrentChangeError` when other writers leave no room for a commit, and `CorruptFileError` when one has committed
-    over ours: OPTIMIZE of deltalake does that, so do not run it at the same time. Batches before the error stay
-    committed, and new files that no snapshot holds are removed. If it is unknown whether a commit went through, they
-    stay, and a note on the error names them.
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With
+            `table=`, a table: its path or URL, a `deltalake.DeltaTable`, a pyiceberg `Table`, or its name in `catalog`.
+        columns: Leaf columns. A dict such as `{"id": 0.001, "session": 0.05}` gives each a rate of its own.
+        table: `paths` is a Delta or Iceberg table. Name the kind only if it should not be found out.
+        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
+            `db.events`.
+        fpp: The false-positive rate to stay within.
+        ndv: Size filters for this many distinct values per row group, and do not fold them below that.
+        max_bytes: The largest filter to write. The rate may get worse, and the result tells it.
+        replace: Build filters again where there are sound ones.
+        fill_lengths: Give kept filters the `bloom_filter_length` that older writers left out.
+        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        batch: With `table=`: files per commit.
+        dry_run: Only tell what would be done.
+        keep_mtime: Keep the files' modification times.
+        force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
+        allow_large: Write filters even if they are larger than 1 MiB and than their file.
+        any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        strict: Raise for the first file that is refused, before anything is written.
+        jobs: Threads. By default one for each processor.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all. It counts bytes of column chunks, or
+            files of a table.
+
+    Returns:
+        An `Added`: a row for each file. `.errors` are the files that were refused, or that lack one of the filters.
+
+    Raises:
+        FileNotFoundError: A path names nothing, or no table.
+        ColumnNotFoundError: No file has one of the columns.
+        ValueError: An option has a value that makes no sense, or does not go with `table=`.
+        ConcurrentChangeError: Other writers left no room for a commit.
+        CorruptFileError: Another writer has committed over ours.
+
+    Examples:
+        >>> (row,) = parquet_bloom.add("events/a.parquet", "user", output="with_filters.parquet")
+        >>> row.status, len(row.filters)
+        ('written', 2)
     """
     if not table:
         if catalog is not None:
             raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
         options = AddOptions(
-            *(parse_paths(columns), fpp, ndv, max_bytes, replace, fill_lengths, keep_mtime, force, allow_large),
+            parse_paths(columns),
+            fpp=fpp,
+            ndv=ndv,
+            max_bytes=max_bytes,
+            replace=replace,
+            fill_lengths=fill_lengths,
+            keep_mtime=keep_mtime,
+            force=force,
+            allow_large=allow_large,
             any_name=any_name,
             rates=rates_of(columns),
         )

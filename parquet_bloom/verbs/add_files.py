@@ -14,7 +14,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
+from parquet_bloom.filters.build import fill
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
@@ -35,16 +36,12 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
 from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
-
-if TYPE_CHECKING:
-    from parquet_bloom.tables import Snapshot
-from parquet_bloom.filters.build import fill
 from parquet_bloom.verbs.retrofit import (
     SUMMARY,
     AddedFilter,
+    AddingPlan,
     Edits,
     FileAdded,
-    FilePlan,
     SkippedChunk,
     SkippedColumn,
     append_checked,
@@ -60,6 +57,9 @@ from parquet_bloom.verbs.retrofit import (
     raise_refusals,
     require_writable,
 )
+
+if TYPE_CHECKING:
+    from parquet_bloom.tables import Snapshot
 
 DEFAULT_FPP = 0.01
 
@@ -97,6 +97,7 @@ class AddOptions:
     """
 
     columns: tuple[tuple[str, ...], ...]
+    _: KW_ONLY
     fpp: float = DEFAULT_FPP
     ndv: int | None = None
     max_bytes: int = MAX_BYTES
@@ -137,7 +138,7 @@ class AddOptions:
 
 
 @dataclass(slots=True)
-class AddPlan(FilePlan):
+class AddPlan(AddingPlan):
     """What `add` is to do: filters to build, of which row group and column and in place of which bad one, and edits."""
 
     build: list[tuple[int, LeafColumn, str | None]] = field(default_factory=list)

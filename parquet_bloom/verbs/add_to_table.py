@@ -59,8 +59,17 @@ def add_to_table(
     if batch < 1:
         raise ValueError(f"a batch is at least one file, not {batch}")
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
-    options = AddOptions(parse_paths(columns), fpp, ndv, max_bytes, replace, allow_large=allow_large, for_swap=True)
-    options = dataclasses.replace(options, snapshot=opened.snapshot, rates=rates_of(columns))
+    options = AddOptions(
+        parse_paths(columns),
+        fpp=fpp,
+        ndv=ndv,
+        max_bytes=max_bytes,
+        replace=replace,
+        allow_large=allow_large,
+        for_swap=True,
+        snapshot=opened.snapshot,
+        rates=rates_of(columns),
+    )
     return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
 
 

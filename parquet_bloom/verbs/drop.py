@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
-    describe_error,
 )
 from parquet_bloom.filters import hudi
 from parquet_bloom.filters.parquet import read_filters
@@ -21,17 +21,19 @@ from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import rewrite
-from parquet_bloom.verbs.parallel import Progress, Ticker
+from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
 from parquet_bloom.verbs.retrofit import (
-    UNFAMILIAR,
     Edits,
+    FilePlan,
     Status,
     append_footer,
+    carry_out,
     find_with_targets,
     is_left_alone,
+    left_alone,
     note_stale,
     parquet_outcomes,
-    raise_if_everywhere_missing,
+    raise_refusals,
     require_writable,
 )
 
@@ -88,16 +90,47 @@ def drop(
     force: bool = False,
     any_name: bool = False,
     strict: bool = False,
+    jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> Dropped:
-    """Return what was done to take the filters of `columns` (default: all) away.
+    """Return what was done to take the filters of `columns` away.
 
-    The fields in the footer are cleared and the filters' bytes stay; `restore` cuts the file instead, to the oldest
-    prefix that is a whole Parquet file with the same pages and all else that the footer says: after `add`, the original
-    byte for byte. Where another tool has appended a footer of its own meanwhile, what it wrote is kept, with a note;
-    with `all` it is cut away, too. Output, checks and errors are those of `add`.
+    Filters are removed from the footer, and their bytes stay in the file. With `restore` the file is cut back instead,
+    to the oldest state that is a whole Parquet file with the same pages and the same footer but for filters: after
+    `add`, that is the original, byte for byte. What another program has appended meanwhile is kept, unless `all`.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        columns: Leaf columns. By default all.
+        restore: Cut files back to what they were before filters were added.
+        all: With `restore`: cut away what other programs have appended since, too.
+        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        dry_run: Only tell what would be done.
+        keep_mtime: Keep the files' modification times.
+        force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
+        any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        strict: Raise for the first file that is refused, before anything is written.
+        jobs: Threads. By default one for each processor.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all.
+
+    Returns:
+        A `Dropped`: a row for each file. `.errors` are the files that were refused.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        ColumnNotFoundError: No file has one of the columns.
+        UnsupportedError: `restore` was given together with `columns`.
+        ValueError: `all` was given without `restore`.
+
+    Examples:
+        >>> parquet_bloom.drop("events", dry_run=True).rows[0].cleared
+        2
+        >>> [row.status for row in parquet_bloom.drop("events", restore=True)]
+        ['written', 'written']
     """
     if all and not restore:
         raise ValueError("all says how far to restore; use it with restore")
@@ -105,46 +138,44 @@ def drop(
         raise UnsupportedError("--restore cuts the whole file back, so it takes all columns; leave --column out")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
-    checked: list[tuple[Source, str | None, _DropPlan | Exception | None]] = []
     surveyed = drive((source, _survey_drop(source, wanted)) for source in sources)
-    for source, target, outcome in parquet_outcomes(surveyed, targets):
-        is_left = is_left_alone(source, target, any_name)
-        checked.append((source, target, None if is_left else _checked_drop(source, target, outcome, force)))
-    asked = [plan for _, _, plan in checked if plan is not None]
-    raise_if_everywhere_missing([plan if isinstance(plan, Exception) else None for plan in asked])
-    if strict and (first := next((p for _, _, p in checked if isinstance(p, Exception)), None)):
-        raise first
-    rows = []
-    tick = Ticker(progress, len(checked))
-    for source, target, plan in checked:
+    plans = [
+        _checked_drop(source, target, outcome, force=force, any_name=any_name)
+        for source, target, outcome in parquet_outcomes(surveyed, targets)
+    ]
+    raise_refusals(plans, strict=strict)
+    tick = Ticker(progress, sum(plan.error is None for plan in plans))
+
+    def work(plan: _DropPlan, stop: threading.Event) -> FileDropped:
         try:
-            if isinstance(plan, Exception):
-                raise plan
-            if plan is None:
-                rows.append(FileDropped(source.name, source.name, "unchanged", source.size, notes=(UNFAMILIAR,)))
-            elif restore:
-                rows.append(_restore_one(source, target, plan, dry_run=dry_run, keep_mtime=keep_mtime, all=all))
-            else:
-                rows.append(_drop_one(source, target, plan, dry_run=dry_run, keep_mtime=keep_mtime))
-        except (ParquetBloomError, OSError) as error:
-            if strict:
-                raise
-            rows.append(
-                FileDropped(source.name, target or source.name, "refused", source.size, error=describe_error(error))
-            )
-        tick()
-    return Dropped(tuple(rows))
+            if plan.is_left:
+                return plan.result("unchanged")
+            if restore:
+                return _restore_one(plan, dry_run=dry_run, keep_mtime=keep_mtime, all=all)
+            return _drop_one(plan, dry_run=dry_run, keep_mtime=keep_mtime)
+        finally:
+            tick()
+
+    return Dropped(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
 
 
 @dataclass(slots=True)
-class _DropPlan:
-    footer: Footer
-    cleared: list[tuple[int, LeafColumn]]
-    bytes_left: int
-    notes: list[str]
+class _DropPlan(FilePlan[FileDropped]):
+    """What is to be taken from one file: the filters of `cleared`, which take `bytes_left`."""
+
+    cleared: list[tuple[int, LeafColumn]] = field(default_factory=list)
+    bytes_left: int = 0
+
+    def result(self, status: Status, **fields: Any) -> FileDropped:
+        """Return what came of the file."""
+        name, size = self.source.name, self.source.size
+        return FileDropped(name, self.target or name, status, size, notes=tuple(self.notes), **fields)
 
 
-def _survey_drop(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_DropPlan]:
+_Survey = tuple[Footer, list[tuple[int, LeafColumn]], int]
+
+
+def _survey_drop(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
     leaves = footer.leaves
     if wanted is not None:
@@ -155,34 +186,37 @@ def _survey_drop(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_
         if chunk is not None and (chunk.bloom_filter_offset is not None or chunk.bloom_filter_length is not None)
     ]
     filters = yield from read_filters(footer, leaves)
-    return _DropPlan(footer, cleared, sum(f.length for f in filters), [])
+    return footer, cleared, sum(f.length for f in filters)
 
 
 def _checked_drop(
-    source: Source, target: str | None, outcome: _DropPlan | Exception, force: bool
-) -> _DropPlan | Exception:
-    if isinstance(outcome, Exception):
-        return outcome
+    source: Source, target: str | None, outcome: _Survey | Exception, *, force: bool, any_name: bool
+) -> _DropPlan:
+    plan = _DropPlan(source, target)
+    if is_left_alone(source, target, any_name):
+        return left_alone(plan)
     try:
-        require_writable(source, target, outcome.footer, force, outcome.notes)
-    except ParquetBloomError as error:
-        return error
-    return outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        plan.footer, plan.cleared, plan.bytes_left = outcome
+        require_writable(source, target, plan.footer, force, plan.notes)
+    except (ParquetBloomError, OSError) as error:
+        plan.error = error
+    return plan
 
 
-def _drop_one(source: Source, target: str | None, plan: _DropPlan, *, dry_run: bool, keep_mtime: bool) -> FileDropped:
-    def result(status: Status, **fields: Any) -> FileDropped:
-        return FileDropped(source.name, target or source.name, status, source.size, notes=tuple(plan.notes), **fields)
-
+def _drop_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool) -> FileDropped:
+    source, target, footer = plan.source, plan.target, plan.footer
+    assert footer is not None
     if not plan.cleared and (target is None or dry_run):
-        return result("unchanged")
+        return plan.result("unchanged")
     edits: Edits = {(group, leaf.index): None for group, leaf in plan.cleared}
     done = {}
     if plan.cleared:
-        oldest, _ = _go_back(run(source, whole_prefixes(plan.footer)), all=False)
+        oldest, _ = _go_back(run(source, whole_prefixes(footer)), all=False)
         # What is written here is another state, behind which a restore goes first.
-        size = source.size + len(splice_filters(plan.footer.raw, edits)) + 8
-        back = len(_stored_filters(oldest).items() - _stored_filters(plan.footer, without=edits).items())
+        size = source.size + len(splice_filters(footer.raw, edits)) + 8
+        back = len(_stored_filters(oldest).items() - _stored_filters(footer, without=edits).items())
         done = {
             "cleared": len(plan.cleared),
             "bytes_left": plan.bytes_left,
@@ -190,39 +224,35 @@ def _drop_one(source: Source, target: str | None, plan: _DropPlan, *, dry_run: b
             "filters_back": back,
         }
     if dry_run:
-        return result("planned", **done)
+        return plan.result("planned", **done)
     with rewrite(source, source.size, target=target, keep_mtime=keep_mtime) as out:
         note_stale(out, plan.notes)
         out.copy()
         if plan.cleared:
-            append_footer(out, plan.footer, edits)
+            append_footer(out, footer, edits)
         out.commit()
-    return result("written" if plan.cleared else "unchanged", **done)
+    return plan.result("written" if plan.cleared else "unchanged", **done)
 
 
-def _restore_one(
-    source: Source, target: str | None, plan: _DropPlan, *, dry_run: bool, keep_mtime: bool, all: bool
-) -> FileDropped:
-    oldest, others = _go_back(run(source, whole_prefixes(plan.footer)), all=all)
+def _restore_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool, all: bool) -> FileDropped:
+    source, target, footer = plan.source, plan.target, plan.footer
+    assert footer is not None
+    oldest, others = _go_back(run(source, whole_prefixes(footer)), all=all)
     if others is not None:
         plan.notes.append((_CUT_OTHERS if all else _KEPT_OTHERS).format(others))
     keep = oldest.file_size
-
-    def result(status: Status, **fields: Any) -> FileDropped:
-        return FileDropped(source.name, target or source.name, status, source.size, notes=tuple(plan.notes), **fields)
-
     unchanged = keep == source.size
     if unchanged and (target is None or dry_run):
-        return result("unchanged")
-    now, before = _stored_filters(plan.footer).items(), _stored_filters(oldest).items()
+        return plan.result("unchanged")
+    now, before = _stored_filters(footer).items(), _stored_filters(oldest).items()
     done = {"cleared": len(now - before), "bytes_freed": source.size - keep, "filters_back": len(before - now)}
     if dry_run:
-        return result("planned", **done)
+        return plan.result("planned", **done)
     with rewrite(source, keep, target=target, keep_mtime=keep_mtime) as out:
         note_stale(out, plan.notes)
         out.copy()
         out.commit()
-    return result("unchanged") if unchanged else result("written", **done)
+    return plan.result("unchanged") if unchanged else plan.result("written", **done)
 
 
 _KEPT_OTHERS = (

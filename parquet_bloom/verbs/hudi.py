@@ -29,8 +29,8 @@ from parquet_bloom.verbs.add_files import Added
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
 from parquet_bloom.verbs.retrofit import (
     SUMMARY,
+    AddingPlan,
     FileAdded,
-    FilePlan,
     append_checked,
     carry_out,
     find_with_targets,
@@ -54,7 +54,7 @@ class _Options:
 
 
 @dataclass(slots=True)
-class _Plan(FilePlan):
+class _Plan(AddingPlan):
     builds: bool = False
 
 
@@ -78,17 +78,45 @@ def add_filter(
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> Added:
-    """Return what was done to give files Hudi's filter of record keys, with its type and the least and greatest key.
+    """Return what was done to give files Hudi's filter of record keys, with its type and the smallest and largest key.
 
-    The entries are those that Hudi writes for the same settings: by default 431,380 characters in the footer of every
-    file of up to 60,000 rows, and twice that beyond; `dry_run` reads the keys and tells the size. `key_column` holds
-    the record keys as Hudi spells them, such as `id:1,name:Alice` of a complex key. A file that has a filter keeps it
-    unless `replace`.
+    The entries are what Hudi writes for the same settings: by default 431,380 characters in the footer of every file of
+    up to 60,000 rows, and twice that beyond. Files are checked and written as by `add`, so a file inside a Hudi table
+    is refused unless `force`, because the table records its size. Also refused are columns of anything but text, rows
+    without a key, and a column other than the `_hoodie_record_key` that the file has values in, because readers ask for
+    those.
 
-    Output, checks and errors are those of `add`, and `jobs` files are worked on at once.
-    So a file inside a Hudi table is refused unless `force`: the table records its size. Refused as well are columns of
-    anything but text, rows without a key, and another column than the `_hoodie_record_key` that the file has values in,
-    since it is those that readers ask about.
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        key_column: The column with the record keys as Hudi spells them, such as `id:1,name:Alice` for a complex key.
+        type: Hudi's type of filter: `DYNAMIC_V0` or `SIMPLE`.
+        ndv: Keys to size the filter for; Hudi's `hoodie.index.bloom.num_entries`.
+        fpp: The false-positive rate.
+        max_entries: The most keys a dynamic filter is sized for.
+        replace: Build the filter again where there is one.
+        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        dry_run: Only tell what would be done. It reads the keys and tells the size.
+        keep_mtime: Keep the files' modification times.
+        force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
+        any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        strict: Raise for the first file that is refused, before anything is written.
+        jobs: Files that are worked on at once. By default one for each processor.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all. It counts files.
+
+    Returns:
+        An `Added`: a row for each file. `.errors` are the files that were refused.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        ColumnNotFoundError: No file has the column.
+        ValueError: Hudi has no filter of such a type or size.
+
+    Examples:
+        >>> (row,) = parquet_bloom.hudi.add_filter("base.parquet", ndv=1000, dry_run=True)
+        >>> row.status, row.bytes_added > 0
+        ('planned', True)
     """
     builder = partial(hudi.Builder, type=type, num_entries=ndv, fpp=fpp, max_entries=max_entries)
     builder()  # refuses what cannot be

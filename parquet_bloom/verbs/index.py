@@ -113,18 +113,38 @@ def create(
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
-    """Give the index of the data below `root` these columns, for all files that are there; return its state.
+    """Index columns of all Parquet files below `root`, and return the state of the index.
 
-    A column that it has already gets the new options, and its filters anew. The data files are only read: filters that
-    they have are taken over where they are good enough, else their values are. `ndv` bounds a filter's size, by
-    distinct values of a file; one that then has a rate above `max_expected_fpp` is left out. Raises
-    `ColumnNotFoundError`, and `UnsupportedError` for nested columns, partition columns and types other than numbers of
-    up to 64 bits, dates, timestamps and strings.
+    The data files are only read. Filters that they have are copied if they are good enough, else they are built from
+    the values. A column that is indexed already gets the new options and new filters. The index of a table covers the
+    live files of its snapshot, under the table's names: if a column is renamed, its filters stay in use under the new
+    name, but new files need the index to be created for that name.
 
-    The directory of a Delta or Iceberg table stands for the live files of its snapshot, and the columns for those that
-    the table calls so now, whatever each file calls them. `root` and `catalog` name an Iceberg table as they do for
-    `prune`; its index is in its directory. Where one is renamed later, filters that are there go on to
-    be used under its new name; for files that come then, the index has to be given that name.
+    Args:
+        root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        columns: Top-level columns, or `IndexedColumn`s with options of their own.
+        catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
+            `db.events`.
+        fpp: The false-positive rate of a file's filter.
+        ndv: The most distinct values of a file to size a filter for.
+        max_expected_fpp: Leave out filters whose rate is worse than this.
+        jobs: Threads. By default one for each processor.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all. It counts files.
+
+    Returns:
+        An `IndexState`: a row for each column. `.errors` are the files that could not be indexed.
+
+    Raises:
+        FileNotFoundError: There are no files below `root`.
+        ColumnNotFoundError: The data has no such column.
+        UnsupportedError: A column is nested, a partition column, or of a type that cannot be indexed.
+        ValueError: An option has a value that makes no sense.
+
+    Examples:
+        >>> state = parquet_bloom.index.create("events", "id")
+        >>> [(row.column, row.files, row.files_missing) for row in state]
+        [('id', 2, 0)]
     """
     wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
     return build_index(root, wanted, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
@@ -138,7 +158,27 @@ def refresh(
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
-    """Give the index what new and changed data files hold; return its state. Raises `FileNotFoundError` without one."""
+    """Index files that are new or have changed, and return the state of the index.
+
+    Args:
+        root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
+            `db.events`.
+        jobs: Threads. By default one for each processor.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all. It counts files.
+
+    Returns:
+        An `IndexState`. `.built` counts what this call built, and `.errors` are the files that could not be indexed.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+
+    Examples:
+        >>> _ = parquet_bloom.index.create("events", "id")
+        >>> parquet_bloom.index.refresh("events").built
+        0
+    """
     return build_index(root, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
 
 
@@ -149,9 +189,29 @@ def drop(
     catalog: str | None = None,
     storage_options: StorageOptions = None,
 ) -> IndexState:
-    """Take columns, or all, out of the index; return its state. With no column left its folder goes, too.
+    """Remove columns from the index, and return its state; if no column is left, its folder goes, too.
 
-    Raises `ColumnNotFoundError` for a column that is not indexed, and `IndexNotFoundError` where there is no index.
+    Args:
+        root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        columns: Columns of the index. By default all.
+        catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
+            `db.events`.
+        storage_options: Options for fsspec, such as credentials.
+
+    Returns:
+        An `IndexState`. `.exists` is whether an index is left.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+        ColumnNotFoundError: A column is not indexed.
+        ValueError: `columns` is an empty list.
+
+    Examples:
+        >>> _ = parquet_bloom.index.create("events", ["id", "user"])
+        >>> [row.column for row in parquet_bloom.index.drop("events", "user")]
+        ['id']
+        >>> parquet_bloom.index.drop("events").exists
+        False
     """
     asked, root = root, root_of(root, catalog=catalog, storage_options=storage_options)
     folder = folder_of(root, storage_options=fsspec_options(storage_options))
@@ -186,7 +246,24 @@ def drop(
 
 
 def show(root: PathLike | Any, *, catalog: str | None = None, storage_options: StorageOptions = None) -> IndexState:
-    """Return the state of the index of the data below `root`; with no columns where there is none."""
+    """Return the state of the index of the files below `root`.
+
+    Args:
+        root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
+            `db.events`.
+        storage_options: Options for fsspec, such as credentials.
+
+    Returns:
+        An `IndexState`. If there is no index, `.exists` is False and it has no rows.
+
+    Raises:
+        UnsupportedError: `root` is a table that cannot be read right.
+
+    Examples:
+        >>> parquet_bloom.index.show("events").exists
+        False
+    """
     return _state(root, catalog, storage_options)
 
 

@@ -124,10 +124,31 @@ def inspect(
     progress: Progress | None = None,
     log: RequestLog | None = None,
 ) -> Inspection:
-    """Return every filter of the given files, read whole, with its real rates; damage is reported, never raised.
+    """Return every filter of the given files, read as a whole, with its real false-positive rate.
 
-    `columns` narrows it to some leaves. Raises `FileNotFoundError` for a path that names nothing, and
-    `ColumnNotFoundError` for a column that no file has.
+    Damage is reported in the result and never raised.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        columns: Leaf columns to describe. By default all.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all.
+        log: Collects every read request.
+
+    Returns:
+        An `Inspection`: a row for each filter. `.files` has what is known of each file, `.errors` the damaged files.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        ColumnNotFoundError: No file has one of the columns.
+
+    Examples:
+        >>> found = parquet_bloom.inspect("events")
+        >>> [(filter.row_group, filter.column, filter.num_bytes) for filter in found][:2]
+        [(0, 'id', 4096), (1, 'id', 4096)]
+        >>> found.errors
+        ()
     """
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     wanted = _paths(columns)

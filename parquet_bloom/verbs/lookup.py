@@ -414,23 +414,44 @@ def lookup(
 ) -> Lookup:
     """Return which row groups can hold which of `keys`, as a stream of Arrow record batches.
 
-    `keys` is a list, an Arrow or NumPy array, or a pandas Series; a dict, a pandas DataFrame, or whatever hands out its
-    data as Arrow's (`__arrow_c_stream__`: a Polars frame, a DuckDB relation), with a column named like `column` or a
-    single one; or the path of a file of keys: Parquet or CSV with such a column, or text with a key a line. The schema
-    is `key`, `path`, `row_group`, `reason`; keys that Arrow has no one type for are shown as text. What is not among
-    the candidates is proved to be absent; files and filters that cannot be read, and files that lack the column, keep
-    every key. A file that cannot be read is an error under `strict`.
+    Its columns are `key`, `path`, `row_group` and `reason`. A key that is in no candidate is proved to be absent, and
+    comes at the end with a null `path`. A file that cannot be read may hold every key: its `row_group` is null. Keys
+    that Arrow has no common type for are shown as text.
 
-    The directory of a table stands for the live files of its snapshot, now or `as_of` a version or a time; so does an
-    Iceberg table by its name in a `catalog`, as pyiceberg has loaded it, or by its metadata file (see `prune`). What
-    its log or manifests record of integers, dates and texts comes first; then, of few keys, an index beside the files
-    (`parquet_bloom.index.create`).
+    Tables are named as for `prune`. With few keys, an index beside the files is asked first.
 
-    Raises `TypeError` for keys that are none of these, `LiteralError` for keys that no file's column can be compared
-    with, and `ColumnNotFoundError` for a column that no file has, before the stream begins.
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
+            table.
+        column: The leaf column that holds the keys.
+        keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
+            one; or the path of a file: Parquet or CSV with such a column, or text with one key per line.
+        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
+            `db.events`.
+        as_of: An earlier version of a table, or a time in ISO 8601.
+        strict: Raise for a file that cannot be read, instead of keeping it.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
+        limits: How many files and bytes are read at once.
+        progress: Is called with how much is done and how much there is in all.
+        log: Collects every read request.
 
-    Footers and filters stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
-    `limits` are on what is read at once.
+    Returns:
+        A `Lookup`, which can be read once. `.errors` are the files that could not be read, known at the end.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        TypeError: The keys are none of these.
+        LiteralError: No file's column can be compared with a key.
+        ColumnNotFoundError: No file has the column.
+        UnsupportedError: The paths cannot be read right, such as some of a table's files.
+
+    Examples:
+        >>> candidates = parquet_bloom.lookup("events", "id", [7, 5000]).to_arrow()
+        >>> candidates.select(["key", "path", "row_group"]).to_pylist()
+        [{'key': 7, 'path': 'events/b.parquet', 'row_group': 1}, {'key': 5000, 'path': None, 'row_group': None}]
     """
     path = parse_path(column)
     read = read_keys(keys, path[-1])

@@ -56,23 +56,42 @@ def attach_index(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Attached:
-    """Return what was done to give all live files of a Paimon table an index, a row for each file.
+    """Return what was done to give all live files of a Paimon append table an index.
 
-    `table` is the local directory of an append table. Columns are top-level ones, named as the table names them; each
-    file's index has those that the file was written with, by the names and types of the schema it was written with.
-    It is the one that `build_index` returns for the same `ndv` and `fpp`, and lies beside its data file. Files that
-    have an index keep it. All are attached in one snapshot, or none is; where no file lacks one nothing is committed.
+    Each index is what `build_index` returns, and lies beside its data file. It has those columns that the file was
+    written with, by the names and types of the schema then. Files that have an index keep it. All are attached in one
+    snapshot, or none is; if no file lacks one, nothing is committed. A file that cannot be indexed is refused with its
+    error, as is one that another writer removed meanwhile; the others go on.
 
-    The table's options stay as they are: unless `file-index.bloom-filter.columns` has the columns, files that are
-    written later have no such index, and the next compaction drops those that were attached; `notes` says so.
+    The table's options are not changed. Unless `file-index.bloom-filter.columns` has the columns, files that are
+    written later have no such index, and the next compaction drops those that were attached; `notes` says so. If an
+    error is raised, the table is as it was, and the new files are removed. If it is not known whether the commit
+    reached the table, they stay, and a note on the error names them.
 
-    A file that cannot be indexed is refused with its error, as is one that another writer took out of the table
-    meanwhile; the others go on. Raises `FileNotFoundError` where there is no Paimon table; `UnsupportedError` for one
-    with primary keys, row tracking or data evolution, or not in a local directory, and for a column of a type that
-    Paimon has no filters of; `ColumnNotFoundError`; `ValueError` for a size that Paimon cannot use; and
-    `ConcurrentChangeError` where other writers leave no room for the commit. Whatever is raised, the table is as it
-    was, and the new files are removed; if that cannot be told of the commit, they stay and a note on the error names
-    them.
+    Args:
+        table: The table's local directory.
+        columns: Top-level columns, under the table's names.
+        ndv: Paimon's `items`, of all columns or of each: distinct values to size a filter for.
+        fpp: The false-positive rate, of all columns or of each.
+        dry_run: Only tell what would be done.
+        jobs: Threads. By default one for each processor.
+        progress: Is called with how much is done and how much there is in all. It counts files.
+
+    Returns:
+        An `Attached`: a row for each live file, whose `output` is the index. `.version` is the new snapshot's id.
+
+    Raises:
+        FileNotFoundError: There is no Paimon table.
+        UnsupportedError: The table has primary keys, row tracking or data evolution, or is not in a local directory; or
+            Paimon has no filters for a column's type.
+        ColumnNotFoundError: The table has no such column.
+        ValueError: Paimon cannot use such a size.
+        ConcurrentChangeError: Other writers left no room for the commit.
+
+    Examples:
+        >>> attached = parquet_bloom.paimon.attach_index("orders", "name", dry_run=True)
+        >>> sorted({row.status for row in attached}), attached.version
+        (['planned', 'unchanged'], None)
     """
     names = list(dict.fromkeys([columns] if isinstance(columns, str) else columns))
     if not names:

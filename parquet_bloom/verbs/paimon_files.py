@@ -31,16 +31,35 @@ def build_index(
     filesystem: Any = None,
     storage_options: StorageOptions = None,
 ) -> bytes:
-    """Return Paimon's file index of a Parquet file: bloom filters of top-level columns, in the order of the option.
+    """Return Paimon's file index of a Parquet file: bloom filters of top-level columns, in the given order.
 
-    It is byte by byte what Paimon writes beside a file of the same rows where the table's options are
-    `file-index.bloom-filter.columns`, and `ndv` and `fpp` of all columns or of each. `types` are those of columns in
-    the schema that the file was written with, needed where the file does not have them as Paimon writes them, such as a
-    TIMESTAMP(3) as INT96. The file is not changed.
+    It is byte by byte what Paimon writes beside a file with the same rows if the table's option
+    `file-index.bloom-filter.columns` has the columns. The file is not changed.
 
-    Raises `ColumnNotFoundError`; `UnsupportedError` for a column of a type that Paimon has no filters of (BOOLEAN,
-    DECIMAL, nested ones); `TypeError` for one that is not of its type in `types`; `ValueError` for a size that Paimon
-    cannot use; `CorruptFileError` for pages that do not decode; `FileNotFoundError`.
+    Args:
+        path: One Parquet file.
+        columns: Top-level columns.
+        ndv: Paimon's `items`, of all columns or of each: distinct values to size a filter for.
+        fpp: The false-positive rate, of all columns or of each.
+        types: Paimon's types of columns that the file does not have as Paimon writes them, such as TIMESTAMP(3) as
+            INT96.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+
+    Returns:
+        The bytes of the index file.
+
+    Raises:
+        FileNotFoundError: The path names nothing.
+        ColumnNotFoundError: The file has no such column.
+        UnsupportedError: Paimon has no filters for a column's type, such as BOOLEAN or DECIMAL.
+        TypeError: A column is not of its type in `types`.
+        ValueError: Paimon cannot use such a size.
+        CorruptFileError: Pages do not decode.
+
+    Examples:
+        >>> len(parquet_bloom.paimon.build_index("events/a.parquet", "id", ndv=1000))
+        658
     """
     source, *others = find([path], filesystem=filesystem, storage_options=storage_options)
     if others:
@@ -83,9 +102,34 @@ def write_index(
     types: Mapping[str, str] | None = None,
     storage_options: StorageOptions = None,
 ) -> tuple[str, int]:
-    """Write `build_index` of a file to `output`, by default beside it as Paimon names it; return where, and its size.
+    """Write what `build_index` returns to a new file, and return where and how large it is.
 
-    No table knows of it for that. Raises `FilterExistsError` where there is such a file, and what `build_index` does.
+    No table knows of the file yet.
+
+    Args:
+        path: One Parquet file.
+        columns: Top-level columns.
+        output: Where to write. By default beside the file, under Paimon's name for it.
+        ndv: Paimon's `items`, of all columns or of each: distinct values to size a filter for.
+        fpp: The false-positive rate, of all columns or of each.
+        types: Paimon's types of columns that the file does not have as Paimon writes them.
+        storage_options: Options for fsspec, such as credentials.
+
+    Returns:
+        The path, and the size in bytes.
+
+    Raises:
+        FilterExistsError: There is such a file already.
+        FileNotFoundError: The path names nothing.
+        ColumnNotFoundError: The file has no such column.
+        UnsupportedError: Paimon has no filters for a column's type.
+        TypeError: A column is not of its type in `types`.
+        ValueError: Paimon cannot use such a size.
+        CorruptFileError: Pages do not decode.
+
+    Examples:
+        >>> parquet_bloom.paimon.write_index("events/a.parquet", "id", ndv=1000)
+        ('events/a.parquet.index', 658)
     """
     target = os.fspath(output if output is not None else f"{os.fspath(path)}.index")
     data = build_index(path, columns, ndv=ndv, fpp=fpp, types=types, storage_options=storage_options)

@@ -85,12 +85,36 @@ def probe(
     progress: Progress | None = None,
     log: RequestLog | None = None,
 ) -> Probe:
-    """Return for every row group whether it can hold each of `values` (one, or a list), by its filter alone.
+    """Return for every row group whether it can hold each of `values`, by its filter alone.
 
-    `CANNOT_MATCH` is a proof; everything not understood, damaged or absent is `MIGHT_MATCH` with the reason. With
-    `as_text` the values are text that the column's type parses. A datetime without zone needs `timezone` on a
-    column that is adjusted to UTC. Raises `LiteralError` for a value that no file's column can be compared
-    with, `ColumnNotFoundError` for a column that no file has.
+    `CANNOT_MATCH` is a proof. Everything else is `MIGHT_MATCH` with the reason, also where a filter is missing or
+    damaged.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        column: The leaf column, such as `user.id`.
+        values: One value, or a list, an array or a column of values.
+        as_text: The values are text that the column's type parses.
+        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all.
+        log: Collects every read request.
+
+    Returns:
+        A `Probe`: a row for each row group and value. `.might_match` is whether any row group might hold any of them.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        ColumnNotFoundError: No file has the column.
+        LiteralError: No file's column can be compared with a value.
+
+    Examples:
+        >>> answers = parquet_bloom.probe("events", "id", 7)
+        >>> [answer.answer for answer in answers]
+        ['CANNOT_MATCH', 'CANNOT_MATCH', 'CANNOT_MATCH', 'MIGHT_MATCH']
+        >>> answers.rows[0].reason
+        'the filter lacks the value'
     """
     path = parse_path(column)
     literals = [_Text(v) if as_text else v for v in _listed(values, path[-1], as_text)]

@@ -67,23 +67,51 @@ def prune(
     progress: Progress | None = None,
     log: RequestLog | None = None,
 ) -> Pruning:
-    """Return which files and row groups can hold rows that match `where`; what is left out is proved not to.
+    """Return which files and row groups can hold rows that match `where`; all others are proved not to.
 
-    `where` is SQL text in Spark's dialect, a pyarrow-style filter list, or built with `col()`. Footers are read first,
-    filters only for row groups that types, partitions and statistics leave open, and of large filters only the blocks
-    that matter. A file that cannot be read or judged is kept whole with the reason; `strict` raises instead. Raises
-    `PredicateError` for what does not parse, `ColumnNotFoundError` and `LiteralError` for a column or a literal that no
-    file can make sense of.
+    Footers are read first. Filters are read only for row groups that types, partitions and statistics leave open, and
+    of large filters only the blocks that matter.
 
-    The directory of a table stands for the live files of its snapshot, now or `as_of` a version or a time; so does an
-    Iceberg table by its name (`namespace.table`) in a `catalog` of pyiceberg's configuration, as pyiceberg has loaded
-    it, or by its current metadata file. (Its directory will do where a Hadoop catalog keeps it; any other does not tell
-    which metadata file is current, and is refused.) Columns are called as the table calls them, and partition values
-    are its own. What its log or manifests record of the files' columns comes first, then an index beside the files
-    (`parquet_bloom.index.create`): files that they exclude are not opened.
+    The directory of a Delta, Iceberg, Hudi or Paimon table means the live files of its snapshot, and its columns have
+    the table's names. An Iceberg table may also be its current metadata file, a pyiceberg `Table`, or its name in
+    `catalog`; its directory is refused unless a Hadoop catalog keeps it. Files that the table's metadata or an index
+    beside them (`parquet_bloom.index.create`) excludes are not opened.
 
-    Footers stay in `cache` for the next call (default: one that all calls share); `Cache(0)` keeps nothing.
-    `limits` are on what is read at once.
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
+            table.
+        where: SQL text in Spark's dialect, a list of filters as in pyarrow, a pyarrow `Expression`, or built with
+            `col()`.
+        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        case_sensitive: Whether column names must match exactly.
+        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
+            `db.events`.
+        as_of: An earlier version of a table, or a time in ISO 8601.
+        strict: Raise for a file that cannot be read, instead of keeping it.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
+        limits: How many files and bytes are read at once.
+        progress: Is called with how much is done and how much there is in all.
+        log: Collects every read request.
+
+    Returns:
+        A `Pruning`: a row for each row group. `.paths` and `.row_groups_by_path` are what must be read, `.errors` the
+        files that could not be pruned.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        PredicateError: The condition does not parse.
+        ColumnNotFoundError: No file has a column of the condition.
+        LiteralError: No file's column can be compared with a literal.
+        UnsupportedError: The paths cannot be read right, such as some of a table's files.
+
+    Examples:
+        >>> parquet_bloom.prune("events", "id = 7 AND user LIKE 'u%'").row_groups_by_path
+        {'events/b.parquet': [1]}
+        >>> from parquet_bloom import col
+        >>> parquet_bloom.prune("events", col("id").isin([-1, 5000])).might_match
+        False
     """
     predicate = to_predicate(where)
     opened = open_files(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -96,18 +96,40 @@ class FileAdded(Record):
     skipped_columns: tuple[SkippedColumn, ...] = ()
 
 
+_Row = TypeVar("_Row")
+
+
 @dataclass(slots=True)
-class FilePlan:
+class FilePlan(Generic[_Row]):
     """What is to be done to one file, or the error that keeps it from being done."""
 
     source: Source
     target: str | None
     footer: Footer | None = None
-    skipped: list[SkippedChunk] = field(default_factory=list)
-    skipped_columns: list[SkippedColumn] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: Exception | None = None
     is_left: bool = False  # as it is, for its name
+
+    def result(self, status: Status, **fields: Any) -> _Row:
+        """Return what came of the file."""
+        raise NotImplementedError
+
+    def refused(self, error: Exception) -> _Row:
+        """Return that nothing came of it, and why."""
+        return self.result("refused", error=describe_error(error))
+
+    @property
+    def problem(self) -> Exception | None:
+        """The first thing that cannot be done."""
+        return self.error
+
+
+@dataclass(slots=True)
+class AddingPlan(FilePlan[FileAdded]):
+    """What is to be added to one file."""
+
+    skipped: list[SkippedChunk] = field(default_factory=list)
+    skipped_columns: list[SkippedColumn] = field(default_factory=list)
 
     def result(self, status: Status, **fields: Any) -> FileAdded:
         """Return what came of the file."""
@@ -123,12 +145,15 @@ class FilePlan:
             **fields,
         )
 
-    def refused(self, error: Exception) -> FileAdded:
-        """Return that nothing came of it, and why."""
-        return self.result("refused", error=describe_error(error))
+    @property
+    def problem(self) -> Exception | None:
+        """The first thing that cannot be done."""
+        if self.error is None and self.skipped_columns:
+            return column_error(self.skipped_columns[0])
+        return self.error
 
 
-_AnyPlan = TypeVar("_AnyPlan", bound=FilePlan)
+_AnyPlan = TypeVar("_AnyPlan", bound=FilePlan[Any])
 
 
 def rates_of(columns: Sequence[str] | Mapping[str, float] | str) -> dict[tuple[str, ...], float]:
@@ -174,25 +199,27 @@ SUMMARY = "{} has the footers as they were: readers that go by it do not see the
 
 
 def carry_out(
-    plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], FileAdded], *, at_once: int, strict: bool
-) -> tuple[FileAdded, ...]:
+    plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], _Row], *, at_once: int, strict: bool
+) -> tuple[_Row, ...]:
     """Return what came of each plan, `at_once` of which are worked on; the event tells that there is no use any more.
 
     What a file's work raises is its error, and the others go on; with `strict` it stops them all.
     """
     stop = threading.Event()
 
-    def settled(plan: _AnyPlan) -> FileAdded:
-        if plan.error is not None:
-            return plan.refused(plan.error)
+    def done(plan: _AnyPlan) -> _Row:
+        error = plan.error
         try:
-            return work(plan, stop)
-        except (ParquetBloomError, OSError) as error:
+            if error is None:
+                return work(plan, stop)
+        except (ParquetBloomError, OSError) as failure:
             if strict:
                 raise
-            return plan.refused(error)
+            error = failure
+        refused: _Row = plan.refused(error)
+        return refused
 
-    return tuple(map_in_order(settled, plans, at_once, stop))
+    return tuple(map_in_order(done, plans, at_once, stop))
 
 
 def column_error(skipped: SkippedColumn) -> UnsupportedError:
@@ -294,24 +321,14 @@ def targets_of(sources: list[Source], asked: Sequence[Any], output: PathLike | N
     return list(targets)
 
 
-def raise_refusals(plans: Sequence[FilePlan], *, strict: bool) -> None:
+def raise_refusals(plans: Sequence[FilePlan[Any]], *, strict: bool) -> None:
     """Raise `ColumnNotFoundError` where every file lacks a column, and with `strict` the first error of any."""
     errors = [plan.error for plan in plans if not plan.is_left]
-    raise_if_everywhere_missing(errors)
-    if not strict:
-        return
-    for plan in plans:
-        if plan.error:
-            raise plan.error
-        if plan.skipped_columns:
-            raise column_error(plan.skipped_columns[0])
-
-
-def raise_if_everywhere_missing(errors: list[Exception | None]) -> None:
-    """Raise `ColumnNotFoundError` where every file lacks the column."""
     if errors and all(isinstance(error, ColumnNotFoundError) for error in errors):
         assert errors[0] is not None
         raise errors[0]
+    if strict and (first := next(filter(None, (plan.problem for plan in plans)), None)):
+        raise first
 
 
 def note_stale(out: Rewrite, notes: list[str]) -> None:

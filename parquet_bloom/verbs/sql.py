@@ -46,12 +46,27 @@ def execute(
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
-    """Run `CREATE` or `DROP BLOOMFILTER INDEX`; return the state of the index then.
+    """Run `CREATE` or `DROP BLOOMFILTER INDEX`, and return the state of the index then.
 
-    With `catalog`, a catalog of pyiceberg's configuration, the statement names an Iceberg table of it.
+    Args:
+        statement: The statement, with a path where Databricks has a table's name.
+        catalog: A catalog of pyiceberg's configuration; the statement then names an Iceberg table of it.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all.
 
-    Raises `PredicateError` with the position where the statement is not one of the two, for an option that is not known
-    or has a wrong value, and for a column that is named twice; further what `index.create` and `index.drop` raise.
+    Returns:
+        An `IndexState`: a row for each column. `.errors` are the files that could not be indexed.
+
+    Raises:
+        PredicateError: The statement is not one of the two, or has an unknown option or a wrong value.
+        FileNotFoundError: The path names nothing, or has no index to drop.
+        ColumnNotFoundError: The data, or the index, has no such column.
+        UnsupportedError: A column cannot be indexed.
+
+    Examples:
+        >>> state = parquet_bloom.execute("CREATE BLOOMFILTER INDEX ON 'events' FOR COLUMNS (user OPTIONS (fpp=0.05))")
+        >>> [(row.column, row.fpp, row.files) for row in state]
+        [('user', 0.05, 2)]
     """
     match parse(statement):
         case CreateIndex(path, columns):

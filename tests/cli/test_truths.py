@@ -63,7 +63,10 @@ def test_a_condition_of_which_nothing_can_be_used_says_so(half: Path) -> None:
     for options in ((), ("--files-only",), ("--json",)):
         ran = run("prune", half, "--where", '"id" = 7', *options)
         assert ran.exit_code == 0
-        assert "nothing in the condition can be used to prune: 'id' = 7; double quotes make a text" in ran.stderr
+        assert (
+            "nothing in the condition can be used to prune: 'id' = 7; in Spark's SQL, double quotes make text"
+            in ran.stderr
+        )
     assert "nothing in the condition" not in run("prune", half, "--where", "id = 7").stderr
 
 

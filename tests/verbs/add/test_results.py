@@ -249,3 +249,18 @@ def test_summary_files_that_do_not_know_the_filters_are_named(tmp_path: Path) ->
     (row,) = add(tmp_path, "id").rows
     assert len(row.notes) == 1
     assert add(tmp_path, "id").rows[0].notes == ()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_drop_works_on_several_files_at_once(tmp_path: Path, jobs: int) -> None:
+    for n in range(5):
+        pq.write_table(pa.table({"id": range(n, n + 9)}), tmp_path / f"{n}.parquet")
+    before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
+    add(tmp_path, "id")
+    (tmp_path / "2.parquet").write_bytes(b"no Parquet at all")
+    told: list[tuple[int, int]] = []
+    rows = drop(tmp_path, restore=True, jobs=jobs, progress=lambda *done: told.append(done)).rows
+    assert [Path(row.path) for row in rows] == list(before)
+    assert [row.status for row in rows] == ["written", "written", "refused", "written", "written"]
+    assert told == [(n, 4) for n in range(1, 5)]
+    assert all(path.read_bytes() == data for path, data in before.items() if path.name != "2.parquet")
