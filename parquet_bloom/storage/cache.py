@@ -42,11 +42,11 @@ class Cache:
     def get(self, key: Any) -> Any:
         """Return the entry, or None."""
         with self._lock:
-            found = self._entries.get(key)
-            if found is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
             self._entries.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: Any, value: Any, num_bytes: int) -> None:
         """Keep an entry, and let go of the least recently used ones that are too many then."""

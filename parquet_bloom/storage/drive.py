@@ -331,7 +331,7 @@ def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
     for source in sources:
         if not source.is_local and not s3.is_s3(source.fs):
             folders.setdefault((id(source.fs), source.fs._parent(source.path)), []).append(source)
-    found = {}
+    changed = {}
     for (_, folder), members in folders.items():
         fs = members[0].fs
         fs.invalidate_cache(folder)
@@ -339,8 +339,8 @@ def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
         for source in members:
             # What a listing lacks or tells otherwise, a look at the file itself has the last word on.
             if not (_is_version(listed.get(source.path), source) or _is_version(_info(source), source)):
-                found[source] = _changed(source)
-    return found
+                changed[source] = _changed(source)
+    return changed
 
 
 def _info(source: Source) -> dict[str, Any] | None:

@@ -84,11 +84,11 @@ class Folder:
             with os.scandir(self.path) as entries:
                 return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
         self.fs.invalidate_cache(self.path)
-        found = {}
+        times = {}
         for info in self.fs.ls(self.path, detail=True):
             if info["type"] == "file":
-                found[info["name"].rpartition("/")[2]] = self._time(info)
-        return found
+                times[info["name"].rpartition("/")[2]] = self._time(info)
+        return times
 
     def _time(self, info: dict[str, Any]) -> int:
         for key in DATES:

@@ -153,7 +153,7 @@ def find_flat(paths: Iterable[str], *, storage_options: StorageOptions = None) -
     None where there is more to it: folders below, summary files, globs, or a path that names nothing. Raises
     `UnsupportedError` as `find` does with `all_rows`.
     """
-    found: dict[tuple[int, str], Source] = {}
+    unique: dict[tuple[int, str], Source] = {}
     for path in paths:
         fs, inner = resolve(path, None, storage_options)
         sources = _flat_local(fs, inner) if is_local(fs) else _flat_remote(fs, inner, path)
@@ -162,8 +162,8 @@ def find_flat(paths: Iterable[str], *, storage_options: StorageOptions = None) -
         for source in sources:
             if source.path != inner:
                 _refuse_part(source.path)
-        found.update({(id(fs), source.path): source for source in sources})
-    return sorted(found.values(), key=lambda source: source.path.encode("utf-16-be", "surrogatepass"))
+        unique.update({(id(fs), source.path): source for source in sources})
+    return sorted(unique.values(), key=lambda source: source.path.encode("utf-16-be", "surrogatepass"))
 
 
 def _flat_local(fs: Any, path: str) -> list[Source] | None:
@@ -378,8 +378,8 @@ def _below(fs: Any, path: str, asked: str, *, hidden: bool = False) -> dict[str,
     """
     if not _walks(fs):
         return dict(ask(asked, fs.find, path, detail=True))
-    found = _walked(fs, path, asked, hidden=hidden)
-    return {name: info for name, info in found if info["type"] != "directory"}
+    entries = _walked(fs, path, asked, hidden=hidden)
+    return {name: info for name, info in entries if info["type"] != "directory"}
 
 
 def _globbed(fs: Any, pattern: str, root: str, asked: str) -> list[str]:
@@ -472,9 +472,9 @@ _PAIMON_FILE = re.compile(
 
 
 def _refuse_part(path: str) -> None:
-    if found := _PAIMON_FILE.fullmatch(path):
+    if match := _PAIMON_FILE.fullmatch(path):
         raise UnsupportedError(
-            f"{found['folder']} has data files of a Paimon table, and only the table knows which of them are live and "
+            f"{match['folder']} has data files of a Paimon table, and only the table knows which of them are live and "
             "how they are read; give the table's own directory, alone, with storage_options= if it needs any"
         )
 
@@ -621,12 +621,12 @@ def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOp
     """Return the size of every file below a directory, hidden ones included, by its path there."""
     fs, top = resolve(path, filesystem, storage_options)
     top = top.rstrip("/")
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     if not is_local(fs):
         fs.invalidate_cache(top)
         for name, info in _below(fs, top, path, hidden=True).items():
-            found[name.removeprefix(top).lstrip("/")] = info["size"]
-        return found
+            sizes[name.removeprefix(top).lstrip("/")] = info["size"]
+        return sizes
     entered: set[str] = set()
     for folder, folders, files in os.walk(top or "/", followlinks=True, onerror=_complain):
         if (real := os.path.realpath(folder)) in entered:
@@ -636,8 +636,8 @@ def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOp
         for name in files:
             whole = os.path.join(folder, name)
             with contextlib.suppress(FileNotFoundError):
-                found[whole[len(top) :].lstrip("/")] = os.stat(whole).st_size
-    return found
+                sizes[whole[len(top) :].lstrip("/")] = os.stat(whole).st_size
+    return sizes
 
 
 def is_directory(fs: Any, path: str) -> bool:

@@ -41,10 +41,10 @@ class Partitions:
     @property
     def constants(self) -> dict[str, str | None]:
         """The constants by name, decoded, None for NULL; without those above what was named."""
-        found: dict[str, str | None] = {}
+        constants: dict[str, str | None] = {}
         for name, text in (*self.perhaps, *self.directories):
-            found.setdefault(unquote(name), None if text == NULL_NAME else unquote(text))
-        return found
+            constants.setdefault(unquote(name), None if text == NULL_NAME else unquote(text))
+        return constants
 
     def named(self, path: ColumnPath, *, case_sensitive: bool) -> list[str]:
         """Return every text that an engine may read as the constant of this column; none if it is not a partition."""
@@ -64,12 +64,12 @@ def _named(directories: tuple[tuple[str, str], ...], path: ColumnPath, case_sens
     if len(path) != 1 or not directories:
         return []
     wanted = path[0] if case_sensitive else path[0].casefold()
-    found: list[str] = []
+    texts: list[str] = []
     for raw_name, raw_text in directories:
         names = unquote(raw_name), _latin(raw_name)
         if wanted in (names if case_sensitive else map(str.casefold, names)):
-            found += dict.fromkeys((unquote(raw_text), _latin(raw_text), raw_text))
-    return found
+            texts += dict.fromkeys((unquote(raw_text), _latin(raw_text), raw_text))
+    return texts
 
 
 def _latin(text: str) -> str:

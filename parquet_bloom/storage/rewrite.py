@@ -139,11 +139,11 @@ def summaries_above(source: Source, sentence: str) -> list[str]:
     Such a file repeats footers; engines on object stores have given it up.
     """
     folder, top = os.path.dirname(source.path), source.path.removesuffix(source.relative).rstrip("/")
-    found = []
+    sentences = []
     while source.is_local and folder.startswith(top):
         if os.path.exists(summary := f"{folder}/_metadata"):
-            found.append(sentence.format(summary))
+            sentences.append(sentence.format(summary))
         if folder in (top, "/"):
             break
         folder = os.path.dirname(folder)
-    return found
+    return sentences

@@ -288,14 +288,14 @@ class S3Rewrite:
         return True
 
     def _attributes(self) -> dict[str, Any]:
-        found = {name: self._head[name] for name in _CARRIED if self._head.get(name) not in (None, {}, "")}
-        until = found.get("ObjectLockRetainUntilDate")
+        attributes = {name: self._head[name] for name in _CARRIED if self._head.get(name) not in (None, {}, "")}
+        until = attributes.get("ObjectLockRetainUntilDate")
         if not self._in_place or (until is not None and until <= datetime.now(UTC)):
-            found = {name: value for name, value in found.items() if name not in _RETENTION}
+            attributes = {name: value for name, value in attributes.items() if name not in _RETENTION}
         if self._head.get("TagCount"):
             tags = self._from_source("get_object_tagging")["TagSet"]
-            found["Tagging"] = urlencode([(tag["Key"], tag["Value"]) for tag in tags])
-        return found
+            attributes["Tagging"] = urlencode([(tag["Key"], tag["Value"]) for tag in tags])
+        return attributes
 
     def _from_source(self, method: str, **arguments: Any) -> Any:
         return self._call(method, Bucket=self._bucket, Key=self._key, **_version(self._version), **arguments)

@@ -85,10 +85,10 @@ def snapshot_of(
     them under their own names.
     """
     table = _named(table, kind, catalog, storage_options)
-    found = _kind_of(table, kind, storage_options)
-    if found is None:
+    format_ = _kind_of(table, kind, storage_options)
+    if format_ is None:
         return None
-    return _OPENERS[found](table, storage_options=storage_options, as_of=as_of).snapshot
+    return _OPENERS[format_](table, storage_options=storage_options, as_of=as_of).snapshot
 
 
 def _named(table: Any, kind: str | None, catalog: str | None, storage_options: StorageOptions) -> Any:
@@ -192,10 +192,10 @@ def open_table(
     where `table` is not the root of a Delta or Iceberg table, `UnsupportedError` where no commit to it would be right.
     """
     table = _named(table, kind, catalog, storage_options)
-    found = _kind_of(table, kind, storage_options)
-    if found is None:
+    format_ = _kind_of(table, kind, storage_options)
+    if format_ is None:
         raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
-    opened = _OPENERS[found](table, storage_options=storage_options)
+    opened = _OPENERS[format_](table, storage_options=storage_options)
     opened.require_committable()
     return opened
 
@@ -221,15 +221,15 @@ def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> 
     wanted = asked.capitalize() if asked else None
     if wanted not in (None, *_OPENERS):
         raise UnsupportedError(f"{asked} tables are not supported; {', '.join(_OPENERS)} are")
-    found = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
+    format_ = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = _homes(table)
-        found = "Delta" if "deltalake" in homes else "Iceberg" if "pyiceberg" in homes else None
-        if found is None:
+        format_ = "Delta" if "deltalake" in homes else "Iceberg" if "pyiceberg" in homes else None
+        if format_ is None:
             raise UnsupportedError(f"{type(table).__name__} is not a path, a deltalake table or a pyiceberg table")
-    if wanted is not None and found != wanted:
+    if wanted is not None and format_ != wanted:
         raise FileNotFoundError(f"{table} is not the directory of a table of {wanted}")
-    return found
+    return format_
 
 
 def _homes(given: Any) -> set[str]:

@@ -151,17 +151,17 @@ class OpenDelta:
         deltalake has them, too, but makes values of the column's type of whatever is written there. So may what wrote a
         checkpoint have done: statistics that are structs there count for nothing.
         """
-        found: list[Any] = []
+        statistics: list[Any] = []
 
         def as_written(file: LiveFile) -> Any:
             add = self._logged(file)
             return None if add is None or add["is_parsed"] else _parsed(add["stats"])
 
         def parsed() -> Sequence[Any]:
-            if not found and self.snapshot.version == version:
+            if not statistics and self.snapshot.version == version:
                 with contextlib.suppress(Exception):  # a log that is not understood excludes nothing
-                    found.extend(map(as_written, files))
-            return found if len(found) == len(files) else [None] * len(files)
+                    statistics.extend(map(as_written, files))
+            return statistics if len(statistics) == len(files) else [None] * len(files)
 
         return parsed
 

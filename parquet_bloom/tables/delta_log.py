@@ -71,12 +71,12 @@ class Log:
     def in_commit_timestamp(self, version: int) -> int:
         """Return the time that a commit has for itself, in milliseconds; raises `CorruptFileError` if it has none."""
         first = json.loads(self.commit(version).split(b"\n", 1)[0])
-        found = (first.get("commitInfo") or {}).get("inCommitTimestamp")
-        if type(found) is not int:
+        timestamp = (first.get("commitInfo") or {}).get("inCommitTimestamp")
+        if type(timestamp) is not int:
             raise CorruptFileError(
                 f"version {version} has no in-commit timestamp, although the table requires one", path=self.root
             )
-        return found
+        return timestamp
 
     # ---- the state -------------------------------------------------------------------------
 
@@ -190,21 +190,21 @@ def _first_whole(root: str, names: Mapping[str, int]) -> int:
     commits = [int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))]
     if 0 in commits:
         return 0
-    found = [version for version in _checkpoints(names) if commits and version >= min(commits) - 1]
-    if not found:
+    readable = [version for version in _checkpoints(names) if commits and version >= min(commits) - 1]
+    if not readable:
         raise UnsupportedError(f"the log of {root} has no version that can be read")
-    return min(found)
+    return min(readable)
 
 
 def _checkpoints(names: Mapping[str, Any] | Sequence[str]) -> dict[int, list[str]]:
     """Return the names of one whole checkpoint for each version that has one."""
-    found: dict[tuple[int, str], list[str]] = defaultdict(list)
+    parts_of: dict[tuple[int, str], list[str]] = defaultdict(list)
     for name in sorted(names):
         if match := _CHECKPOINT.fullmatch(name):
-            found[int(match[1]), match[2] or name].append(name)
+            parts_of[int(match[1]), match[2] or name].append(name)
     return {
         version: parts
-        for (version, count), parts in found.items()
+        for (version, count), parts in parts_of.items()
         if len(parts) == (int(count) if count.isdecimal() else 1)
     }
 

@@ -126,8 +126,8 @@ def _writer(array: Any, is_moment: bool) -> Callable[[Any], str | None] | None:
         (types.is_date32, _date),
     ):
         if is_kind(kind):
-            found: Callable[[Any], str | None] = write
-            return found
+            typed: Callable[[Any], str | None] = write
+            return typed
     return None
 
 

@@ -189,14 +189,14 @@ class OpenHudi:
         return Folder(f"{self._root.rstrip('/')}/.hoodie{below}", storage_options=self._options), layout == "2"
 
     def _written(self, timeline: Folder, instants: Sequence[_Instant]) -> _Written:
-        found = _Written()
+        written = _Written()
         sources = [timeline.source(each.name) for each in instants]
         for instant, data in zip(instants, read_each(sources), strict=True):
             try:
-                _take(found, instant, _commit(data))
+                _take(written, instant, _commit(data))
             except (ValueError, LookupError, EOFError, TypeError, AttributeError) as error:
                 raise CorruptFileError(f"{instant.name} cannot be read: {error}", path=self._root) from error
-        return found
+        return written
 
     def _groups(self, is_cow: bool) -> dict[_Group, _Files]:
         """Return the files of each group, whatever wrote them."""
@@ -255,8 +255,8 @@ class OpenHudi:
     ) -> Iterator[LiveFile]:
         for file in base:
             reason = LOGS if logs else None if file.kind == "parquet" else f"its base file is {file.kind}, not Parquet"
-            found = self._file(file, reason or unknown, has_deletes=bool(logs))
-            yield replace(found, unlike=history.unlike(file.instant))
+            live = self._file(file, reason or unknown, has_deletes=bool(logs))
+            yield replace(live, unlike=history.unlike(file.instant))
         if not base:
             yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
 
@@ -284,28 +284,28 @@ def _newer(
 ) -> list[_DataFile]:
     """Return the log files that may hold rows which the base file has not: what is not known to be older may."""
     since = base[0].instant if base else ""
-    found = []
+    newer = []
     for log in sorted(logs, key=lambda log: log.path):
         # In layout 2 a write that was requested before the base file's may have been completed after it.
         ended = completed.get(log.instant) if is_new else log.instant
         is_older = ended is not None and ended < since
         if log.instant <= last and not is_older:
-            found.append(log)
-    return found
+            newer.append(log)
+    return newer
 
 
 def _instants(names: Sequence[str], is_new: bool) -> tuple[list[_Instant], set[str]]:
     """Return the completed writes, in order, and the instants that are saved."""
     form = re.compile(r"(\d+)_(\d+)\.([a-z]+)" if is_new else r"(\d+)()\.([a-z]+)")
-    found, saved = [], set()
+    instants, saved = [], set()
     for name in names:
         if match := form.fullmatch(name):
             requested, completed, action = match.groups()
             if action in _WRITES:
-                found.append(_Instant(requested, completed or None, action, name))
+                instants.append(_Instant(requested, completed or None, action, name))
             elif action == "savepoint":
                 saved.add(requested)
-    return sorted(found, key=lambda each: each.requested), saved
+    return sorted(instants, key=lambda each: each.requested), saved
 
 
 def _asked(as_of: int | str, zone: str) -> str:
@@ -319,18 +319,18 @@ def _asked(as_of: int | str, zone: str) -> str:
     return f"{time:%Y%m%d%H%M%S}{time.microsecond // 1000:03}"
 
 
-def _take(found: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
+def _take(written: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
     """Add what a completed instant says."""
     for partition, stats in (commit.get("partitionToWriteStats") or {}).items():
         for stat in stats:
             name = (stat.get("path") or "").rpartition("/")[2]
             if name and not _LOG.match(name):
-                of_group = found.base.setdefault((partition, stat["fileId"]), {})
+                of_group = written.base.setdefault((partition, stat["fileId"]), {})
                 of_group.setdefault(instant.requested, set()).add(name)
     for partition, groups in (commit.get("partitionToReplaceFileIds") or {}).items():
-        found.replaced |= {(partition, group) for group in groups}
+        written.replaced |= {(partition, group) for group in groups}
     if schema := (commit.get("extraMetadata") or {}).get(_LATEST_SCHEMA):
-        found.schemas.add(schema)
+        written.schemas.add(schema)
 
 
 def _commit(data: bytes) -> dict[str, Any]:
@@ -338,8 +338,8 @@ def _commit(data: bytes) -> dict[str, Any]:
     if not data:
         return {}
     if not data.startswith(_AVRO):
-        found: dict[str, Any] = json.loads(data)
-        return found
+        commit: dict[str, Any] = json.loads(data)
+        return commit
     try:
         import fastavro
     except ImportError:
@@ -356,12 +356,12 @@ def _commit(data: bytes) -> dict[str, Any]:
 
 def _properties(text: str) -> dict[str, str]:
     """Return the entries of a Java properties file, one a line."""
-    found = {}
+    entries = {}
     for line in text.splitlines():
         match = re.fullmatch(r"\s*((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)", line)
         if match and not line.lstrip().startswith(("#", "!")):
-            found[_unescaped(match[1])] = _unescaped(match[2])
-    return found
+            entries[_unescaped(match[1])] = _unescaped(match[2])
+    return entries
 
 
 def _unescaped(text: str) -> str:

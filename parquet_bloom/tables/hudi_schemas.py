@@ -27,9 +27,9 @@ def newest_commits(names: Iterable[str], is_committed: Callable[[str], bool]) ->
 
     What is newer may be of a writer that died, or of one that is about to commit.
     """
-    found = sorted((int(match[1]), match[1], name) for name in names if (match := _COMMIT.fullmatch(name)))
+    commits = sorted((int(match[1]), match[1], name) for name in names if (match := _COMMIT.fullmatch(name)))
     wanted = []
-    for _, instant, name in reversed(found):
+    for _, instant, name in reversed(commits):
         wanted.append(name)
         if is_committed(instant):
             break

@@ -90,14 +90,14 @@ class OpenIceberg:
 
     def _as_of(self, as_of: int | str) -> Any:
         if isinstance(as_of, int) or as_of.isdecimal():
-            found = self._table.snapshot_by_id(int(as_of))
+            snapshot = self._table.snapshot_by_id(int(as_of))
         else:
-            found = self._table.snapshot_by_name(as_of)
-            if found is None:
-                found = self._table.snapshot_as_of_timestamp(int(moment(as_of).timestamp() * 1000))
-        if found is None:
+            snapshot = self._table.snapshot_by_name(as_of)
+            if snapshot is None:
+                snapshot = self._table.snapshot_as_of_timestamp(int(moment(as_of).timestamp() * 1000))
+        if snapshot is None:
             raise ValueError(f"{self._table.location()} has no snapshot {as_of}")
-        return found
+        return snapshot
 
     # ---- reading -------------------------------------------------------------------------
 
@@ -351,12 +351,12 @@ def _recorded(fields: Sequence[Any], entries: Sequence[Any], schema: Any) -> Rec
     leaves, columns = [], {}
     for number, each in enumerate(fields):
         kind = str(each.field_type)
-        found = _TYPES.get(kind)
+        types = _TYPES.get(kind)
         if match := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind):
             precision, scale = map(int, match.groups())
-            found = PhysicalType.FIXED_LEN_BYTE_ARRAY, LogicalType("DECIMAL", precision=precision, scale=scale)
-        if found is not None:
-            leaves.append(leaf_of(each.name, number, *found))
+            types = PhysicalType.FIXED_LEN_BYTE_ARRAY, LogicalType("DECIMAL", precision=precision, scale=scale)
+        if types is not None:
+            leaves.append(leaf_of(each.name, number, *types))
             columns[number] = each.field_id, kind
 
     def read(leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
@@ -408,8 +408,8 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
 
 def root_of(table: Any, storage_options: StorageOptions) -> str:
     """Return the directory of a table that is loaded, or of which this is the metadata file."""
-    found = _static(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else table
-    return _fsspec_path(found.location())
+    loaded = _static(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else table
+    return _fsspec_path(loaded.location())
 
 
 def _static(path: str, storage_options: StorageOptions) -> Any:
@@ -453,9 +453,9 @@ def _hadoop_metadata(root: str, storage_options: StorageOptions) -> str:
     while last + 1 in versions:
         last += 1
     for number in range(hint, last + 1):
-        found = versions[number]
-        if len(found) > 1 or not _HADOOP.fullmatch(found[0]):
-            raise _unsure(root, f"pyiceberg cannot tell which file is version {number}: {', '.join(found)}")
+        files = versions[number]
+        if len(files) > 1 or not _HADOOP.fullmatch(files[0]):
+            raise _unsure(root, f"pyiceberg cannot tell which file is version {number}: {', '.join(files)}")
     chain = [versions[number][0] for number in range(hint, last + 1)]
     if len({_table_uuid(folder, name) for name in chain}) > 1:
         raise _unsure(root, f"metadata/{chain[0]} and {chain[-1]} are of different tables (table-uuid)")
@@ -476,8 +476,8 @@ def _hint(folder: Folder, root: str) -> int:
 def _table_uuid(folder: Folder, name: str) -> Any:
     data = read_whole(folder.source(name))
     try:
-        found = json.loads(gzip.decompress(data) if ".gz." in name else data)
-        return found.get("table-uuid")
+        metadata = json.loads(gzip.decompress(data) if ".gz." in name else data)
+        return metadata.get("table-uuid")
     except (ValueError, OSError, EOFError, AttributeError) as error:
         raise UnsupportedError(f"pyiceberg cannot read {folder.name}/{name}: {error}") from error
 

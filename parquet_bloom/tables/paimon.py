@@ -44,8 +44,8 @@ _BRANCH = re.compile(r"(?P<table>.*[^/])\$branch_(?P<branch>[^/$]+)")
 
 def branch_of(path: str) -> tuple[str, str] | None:
     """Return the table and the name of its branch, where a path names one as Paimon does: `orders$branch_audit`."""
-    found = _BRANCH.fullmatch(path.rstrip("/"))
-    return (found["table"], found["branch"]) if found else None
+    match = _BRANCH.fullmatch(path.rstrip("/"))
+    return (match["table"], match["branch"]) if match else None
 
 
 class OpenPaimon:
@@ -164,12 +164,12 @@ class OpenPaimon:
         source = self._folder(folder).source(name)
         data = read_whole(source)
         try:
-            found = json.loads(data)
+            parsed = json.loads(data)
         except ValueError as error:
             raise CorruptFileError(f"it is not JSON: {error}", path=source.name) from error
-        if not isinstance(found, dict):
+        if not isinstance(parsed, dict):
             raise CorruptFileError("it is not a JSON object", path=source.name)
-        return found
+        return parsed
 
     def _records(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Yield the records of files in the manifests' folder, in order."""
@@ -178,8 +178,8 @@ class OpenPaimon:
             yield from _avro(source.name, data)
 
     def _ids(self, folder: str, prefix: str) -> list[int]:
-        found = (re.fullmatch(rf"{prefix}(\d+)", name) for name in self._folder(folder).names())
-        return sorted(int(match[1]) for match in found if match)
+        matches = (re.fullmatch(rf"{prefix}(\d+)", name) for name in self._folder(folder).names())
+        return sorted(int(match[1]) for match in matches if match)
 
     def _schema(self, number: int) -> _Schema:
         if number not in self._schemas:
@@ -209,9 +209,9 @@ class OpenPaimon:
         else:
             until = int(moment(as_of).timestamp() * 1000)
             for number in reversed(ids):
-                found = self._json("snapshot", f"snapshot-{number}")
-                if found["timeMillis"] <= until:
-                    return found
+                snapshot = self._json("snapshot", f"snapshot-{number}")
+                if snapshot["timeMillis"] <= until:
+                    return snapshot
         raise ValueError(f"{self._root} has no snapshot {as_of}")
 
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
@@ -229,9 +229,9 @@ class OpenPaimon:
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
             with_deletes = self._with_deletes(at)
-            found = list(self._live_files(schema, live, with_deletes))
-            statistics = recorded(schema.fields.items(), [each for _, each in found]) if not schema.keys else None
-            return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in found), recorded=statistics)
+            files = list(self._live_files(schema, live, with_deletes))
+            statistics = recorded(schema.fields.items(), [each for _, each in files]) if not schema.keys else None
+            return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in files), recorded=statistics)
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
             raise CorruptFileError(f"its metadata cannot be understood: {error!r}", path=self._root) from error
 
@@ -244,17 +244,17 @@ class OpenPaimon:
 
     def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
         """Return the names of the files that have deletion vectors; None where they are not told."""
-        found: set[str] = set()
+        names: set[str] = set()
         if not at.get("indexManifest"):
-            return found
+            return names
         for record in self._records([at["indexManifest"]]):
             if record["_INDEX_TYPE"] != "DELETION_VECTORS":
                 continue
             ranges = [value for name, value in record.items() if "DELETION" in name and name.endswith("_RANGES")]
             if len(ranges) != 1 or ranges[0] is None:
                 return None
-            found.update(each["f0"] for each in ranges[0])
-        return found
+            names.update(each["f0"] for each in ranges[0])
+        return names
 
     def _live_files(
         self, schema: _Schema, live: Iterable[dict[str, Any]], with_deletes: set[str] | None
@@ -713,8 +713,8 @@ def _holds_all(kind: Any, old: Any) -> bool:
 def _length(kind: Any, some: str, longest: str) -> int:
     if kind == longest:
         return 2**31 - 1
-    found = re.fullmatch(rf"{some}\((\d+)\)", kind) if isinstance(kind, str) else None
-    return int(found[1]) if found else 0
+    match = re.fullmatch(rf"{some}\((\d+)\)", kind) if isinstance(kind, str) else None
+    return int(match[1]) if match else 0
 
 
 def _bare(kind: Any) -> Any:
@@ -757,7 +757,7 @@ def _partition_text(value: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 _SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")

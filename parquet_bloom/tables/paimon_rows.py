@@ -55,10 +55,10 @@ class Row:
                 raise CorruptFileError(f"a value of {size} bytes in 7")
             return self._word(position)[:size]
         start, size = word >> 32, word & 0xFFFFFFFF
-        found = self._row[start : start + size]
-        if len(found) != size:
+        data = self._row[start : start + size]
+        if len(data) != size:
             raise CorruptFileError(f"a value lies beyond the {len(self._row)} bytes of its row")
-        return found
+        return data
 
     def _word(self, position: int) -> bytes:
         return self._row[self._nulls + 8 * position :][:8]

@@ -116,8 +116,8 @@ class Snapshot:
 
     def unproved(self, file: LiveFile) -> Unproved:
         """Return the columns of which nothing that is known of a file proves anything, each with why."""
-        found = frozenset(self.text_rules.items())
-        return found | {(column, unlike_reason(column)) for column in file.unlike} if file.unlike else found
+        by_rule = frozenset(self.text_rules.items())
+        return by_rule | {(column, unlike_reason(column)) for column in file.unlike} if file.unlike else by_rule
 
     @property
     def num_rows(self) -> int | None:
@@ -140,13 +140,13 @@ class Snapshot:
             return []
         paths = list(dict.fromkeys(file.path for file in self.files))  # a table may have a file twice
         at = dict(zip(paths, find(paths, storage_options=fsspec_options(storage_options)), strict=True))
-        found = [at[file.path] for file in self.files]
-        for file, source in zip(self.files, found, strict=True):
+        sources = [at[file.path] for file in self.files]
+        for file, source in zip(self.files, sources, strict=True):
             if source.size < file.size:
                 raise CorruptFileError(
                     f"has {source.size:,} bytes, and the table records {file.size:,}", path=source.name
                 )
-        return [self.below_root(source) for source in found]
+        return [self.below_root(source) for source in sources]
 
     def below_root(self, source: Source) -> Source:
         """Return a file with its path below the table's directory; the whole path if it lies elsewhere."""
@@ -336,11 +336,11 @@ def check_outcome(before: Snapshot, after: Snapshot, renamed: dict[str, tuple[st
     for file in before.files:
         recorded, rows = renamed.get(file.recorded, (file.recorded, file.num_rows))
         wanted[recorded] = rows
-    found = {file.recorded: file.num_rows for file in after.files}
-    if found != wanted or len(after.files) != len(before.files):
+    outcome = {file.recorded: file.num_rows for file in after.files}
+    if outcome != wanted or len(after.files) != len(before.files):
         raise CorruptFileError(
             f"the commit came out wrong: {len(before.files):,} files with {_rows(wanted.values())} rows became "
-            f"{len(after.files):,} with {_rows(found.values())}; restore {before.kind} version {before.version}",
+            f"{len(after.files):,} with {_rows(outcome.values())}; restore {before.kind} version {before.version}",
             path=before.root,
         )
 
@@ -383,20 +383,20 @@ def fsspec_options(options: StorageOptions) -> StorageOptions:
 
 def delta_options(options: StorageOptions) -> dict[str, str]:
     """Return the options as deltalake calls them."""
-    found = _translated(options, 0)
-    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-        found.setdefault("AWS_ALLOW_HTTP", "true")
+    translated = _translated(options, 0)
+    if translated.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        translated.setdefault("AWS_ALLOW_HTTP", "true")
     if options and options.get("anon"):
-        found.setdefault("AWS_SKIP_SIGNATURE", "true")
-    return found
+        translated.setdefault("AWS_SKIP_SIGNATURE", "true")
+    return translated
 
 
 def iceberg_options(options: StorageOptions) -> dict[str, str]:
     """Return the options as pyiceberg calls them."""
-    found = _translated(options, 1)
+    translated = _translated(options, 1)
     if options and options.get("anon"):
-        found.setdefault("s3.anonymous", "true")
-    return found
+        translated.setdefault("s3.anonymous", "true")
+    return translated
 
 
 def _translated(options: StorageOptions, column: int) -> dict[str, str]:
