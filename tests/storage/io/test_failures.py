@@ -87,7 +87,7 @@ LASTING = [
 
 
 def kept(result: Any) -> list[str]:
-    return [file.path.rpartition("/")[2] for file in result.files]
+    return [file.path.rpartition("/")[2] for file in result.kept_files]
 
 
 # ---- retries -----------------------------------------------------------------------------
