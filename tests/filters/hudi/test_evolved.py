@@ -59,7 +59,7 @@ def condition(column: str, value: Any) -> str:
 
 
 def kept(verdicts: Any) -> set[str]:
-    return {file.path for file in verdicts.files if file.is_kept}
+    return {file.path for file in verdicts.all_files if file.is_kept}
 
 
 @EVOLVED

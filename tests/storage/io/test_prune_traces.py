@@ -50,7 +50,7 @@ def bound(store: SimulatedStore, requests: int) -> float:
 def test_filters_that_came_with_the_footer_take_one_request_a_file() -> None:
     store = folder(laid_out(*(Filter(MIB - 60_000 + 5_000 * i, 4096) for i in range(8)), size=MIB))
     result, traces = pruned(store)
-    assert not result.files
+    assert not result.kept_files
     assert set(traces.values()) == {"983040-1048576 (65536 bytes)"}
     assert (len(traces), store.requests) == (FILES, FILES + LISTINGS)
 
@@ -59,7 +59,7 @@ def test_filters_before_the_footer_take_two_requests_a_file() -> None:
     filters = [Filter(MIB - 150_000 + 16_500 * i, 16 * KIB) for i in range(9)]
     store = folder(laid_out(*filters, size=MIB))
     result, traces = pruned(store)
-    assert not result.files
+    assert not result.kept_files
     assert set(traces.values()) == {
         "983040-1048576 (65536 bytes)\n"
         "898576-981093 (82517 bytes)"
@@ -70,7 +70,7 @@ def test_filters_before_the_footer_take_two_requests_a_file() -> None:
 def test_a_footer_longer_than_the_guess_takes_one_request_more() -> None:
     store = folder(laid_out(Filter(MIB - 300_000, 4 * KIB), size=MIB, padding=100_000))
     result, traces = pruned(store)
-    assert not result.files
+    assert not result.kept_files
     assert set(traces.values()) == {
         "983040-1048576 (65536 bytes)\n"
         "948486-983040 (34554 bytes)\n"
@@ -84,14 +84,14 @@ def test_one_key_in_a_large_filter_moves_its_header_and_one_block() -> None:
     footer = "5177344-5242880 (65536 bytes)\n1000-1018 (18 bytes)\n"
     for key, is_kept, block in ((PRESENT, True, "139674-139706"), (ABSENT, False, "2972058-2972090")):
         result, traces = pruned(store, f"id = {key}")
-        assert (bool(result.files), traces) == (is_kept, {"/data/0000.parquet": f"{footer}{block} (32 bytes)"})
+        assert (bool(result.kept_files), traces) == (is_kept, {"/data/0000.parquet": f"{footer}{block} (32 bytes)"})
 
 
 def test_without_lengths_there_is_one_guess_for_each_filter() -> None:
     filters = [Filter(1000, 64 * KIB, has_length=False), Filter(2 * MIB, 64 * KIB, has_length=False)]
     store = folder(laid_out(*filters, size=4 * MIB), files=100)
     result, traces = pruned(store)
-    assert not result.files
+    assert not result.kept_files
     assert FILTER_GUESS == 256 * KIB
     assert set(traces.values()) == {
         "4128768-4194304 (65536 bytes)\n"
