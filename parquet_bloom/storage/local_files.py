@@ -123,7 +123,7 @@ class Rewrite:
     def _exclude_others(self) -> None:
         try:
             _lock(self._old.fileno(), self._old_path)
-        except (BlockingIOError, FileNotFoundError):
+        except BlockingIOError:
             raise self._is_busy() from None
 
     def _is_busy(self) -> ConcurrentChangeError:
@@ -188,6 +188,8 @@ class Rewrite:
             self._check_unchanged(self._old_path.stat())
         except FileNotFoundError:
             raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
+        if not _is_at(self._fd, self._temporary):  # which those may do who can write to the folder
+            raise ConcurrentChangeError(f"{self._temporary} was removed or replaced; nothing was written")
         if self._in_place:
             self._replace()
         else:
@@ -339,9 +341,17 @@ def _lock(fd: int, path: Path) -> bool:
         raise
     except OSError:
         return False
-    if not os.path.samestat(os.fstat(fd), path.lstat()):
+    if not _is_at(fd, path):
         raise BlockingIOError  # its writer renamed it between our open and our lock
     return True
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Return whether an open file is the one that has this name."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 # ---- new files ---------------------------------------------------------------------------
@@ -430,7 +440,7 @@ def _create_locked(target: Path) -> tuple[Path, int]:
         try:
             _require_own(fd, path)
             _lock(fd, path)
-        except (BlockingIOError, FileNotFoundError):  # another writer took it for a leftover before it was locked
+        except BlockingIOError:  # another writer took it for a leftover before it was locked
             _close(fd)
             _discard(path)
         except BaseException:

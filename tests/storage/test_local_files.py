@@ -564,6 +564,23 @@ def test_a_temporary_file_is_never_one_that_was_there(tmp_path: Path, file: Path
     assert not (kind == "broken link" and victim.exists())
 
 
+@pytest.mark.parametrize("target", [None, "y.parquet"])
+@pytest.mark.parametrize("kind", ["removed", "replaced"])
+def test_a_temporary_file_that_others_took_away_becomes_no_result(
+    file: Path, tmp_path: Path, target: str | None, kind: str
+) -> None:
+    with started(file, target=target and tmp_path / target) as out:
+        out.copy()
+        (temporary,) = leftovers(tmp_path / (target or "x.parquet"))
+        temporary.unlink()
+        if kind == "replaced":
+            temporary.write_bytes(b"PAR1 theirs")
+        before = snapshot(tmp_path)
+        with pytest.raises(ConcurrentChangeError, match="was removed or replaced; nothing was written"):
+            out.commit()
+        assert snapshot(tmp_path) == before
+
+
 def test_checksums_are_not_written_through_a_link(file: Path, side: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "urandom", bytes)
     victim = file.with_name("victim")
