@@ -22,12 +22,14 @@ def fill(
     stopped: Callable[[], bool] = lambda: False,
     count: Callable[[int], None] = lambda values: None,
 ) -> None:
-    """Insert every value of a column chunk, and check that each is found; `count` is told of those that are done."""
+    """Insert every value of a column chunk, and check that the filter has it; `count` gets numbers of done values."""
     for array in chunks.values(row_group, leaf):
         if stopped():
             raise CancelledError
         for hashes in (hash_array(leaf, array), companion_hashes(leaf, array)):
             bloom.insert(hashes)
             if 0 in bloom.check(hashes):
-                raise CorruptFileError("a value just inserted is not found: this machine's memory or build is broken")
+                raise CorruptFileError(
+                    "a value that was just inserted is not in the filter: this machine's memory or build is broken"
+                )
         count(len(array))

@@ -1,7 +1,7 @@
-"""What other engines make of a filter: which use it, which would fail on it.
+"""Which engines use a filter, and which would fail because of it.
 
-Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with filters that are
-right and filters that lie; the other engines' rules are from their sources. (As a table: docs/pages/engines.md.)
+Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with correct
+and with wrong filters; the rules of other engines are from their source code. (As a table: docs/pages/engines.md.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ DUCKDB, DATAFUSION, CLICKHOUSE, SPARK = "DuckDB", "DataFusion", "ClickHouse", "S
 _ALL = frozenset({DUCKDB, DATAFUSION, CLICKHOUSE, SPARK})
 _NONE: frozenset[str] = frozenset()
 
-# Which engines prune by a filter on this kind of column, for `=` and `IN`.
+# Which engines prune with a filter on this kind of column, for `=` and `IN`.
 _USERS: dict[str, frozenset[str]] = {
     "BOOLEAN": _NONE,
     "INT96": _NONE,
@@ -34,7 +34,7 @@ _USERS: dict[str, frozenset[str]] = {
     "JSON": frozenset({DUCKDB, DATAFUSION}),
     "BSON": frozenset({DATAFUSION, CLICKHOUSE}),
     "FIXED_LEN_BYTE_ARRAY": _ALL - {SPARK},
-    "UUID": frozenset({DUCKDB, DATAFUSION}),  # DataFusion: unless the file's own Arrow schema says arrow.uuid
+    "UUID": frozenset({DUCKDB, DATAFUSION}),  # DataFusion: not if the file's Arrow schema has arrow.uuid
     "DECIMAL INT32": _ALL - {CLICKHOUSE},
     "DECIMAL INT64": _ALL - {CLICKHOUSE},
     "DECIMAL FIXED_LEN_BYTE_ARRAY": frozenset({DATAFUSION, SPARK}),
@@ -52,7 +52,7 @@ _USERS: dict[str, frozenset[str]] = {
 
 
 def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
-    """Return the engines that prune by a sound filter of `num_bytes` on this column, sorted."""
+    """Return the engines that prune with a valid filter of `num_bytes` on this column, sorted."""
     engines = _USERS.get(_kind(leaf), _NONE)
     if len(leaf.path) > 1:
         engines = engines - {DATAFUSION}
@@ -62,27 +62,27 @@ def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
 
 
 def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str, ...]:
-    """Return one sentence for each engine that would fail, or answer wrongly, because of a sound filter."""
-    found = []
+    """Return a sentence for each engine that fails, or gives wrong answers, because of a valid filter."""
+    warnings = []
     if num_bytes & (num_bytes - 1):
-        found.append("Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two")
-        found.append("Impala misreads a bitset whose size is not a power of two")
+        warnings.append("Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two")
+        warnings.append("Impala misreads a bitset whose size is not a power of two")
     elif num_bytes < 64:
-        found.append("Impala needs a bitset of at least 64 bytes")
+        warnings.append("Impala needs a bitset of at least 64 bytes")
     if num_bytes > 128 * 1024 * 1024:
-        found.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
+        warnings.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
     if not has_length:
-        found.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
+        warnings.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
     kind = _kind(leaf)
     if kind == "FLOAT16":
-        found.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
+        warnings.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
     if kind == "DECIMAL over 38 digits":
-        found.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
-    return tuple(found)
+        warnings.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
+    return tuple(warnings)
 
 
 def _is_map_key(leaf: LeafColumn) -> bool:
-    """Return whether a leaf is the key of a map, or in one, by the names that writers give to a map's nodes."""
+    """Return whether a leaf is the key of a map, or part of one, by the names that writers give to a map's nodes."""
     steps = zip(leaf.path, leaf.nodes, leaf.path[1:], strict=False)
     return any(
         repetition == Repetition.REPEATED and name in ("key_value", "map", "entries") and below == "key"

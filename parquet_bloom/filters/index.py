@@ -1,18 +1,18 @@
-"""The bloom filter index: a folder beside the data, in which one small read tells of very many data files.
+"""The bloom filter index: a folder next to the data, in which one small read answers for very many data files.
 
     <root>/_bloom_index/
-        00000012.json           a version: the columns with their options, and the segments; the highest number counts
+        00000012.json           a version: the columns with their options, and the segments; the highest number is used
         entries-<id>.parquet    of a segment: a row for each data file and column (`Entry`)
-        blocks-<id>.parquet     of a segment: the bitsets that its rows stand for
+        blocks-<id>.parquet     of a segment: the bitsets of its rows
 
-A data file's filter of a column is one split-block bloom filter, or several that share out its row groups (those that
-were in the file already). Filters of one size lie in one blocks file, transposed: row `b` holds block `b` of every
+The filter of a data file's column is one split-block bloom filter, or several for its row groups (those that were
+already in the file). Filters of the same size are in one blocks file, transposed: row `b` has block `b` of every
 filter, in the order of their slots, and then the CRC-32 of those bytes, seeded with `b`. A key selects one block of
-each filter; so of 10,000 filters it takes one read of 320 kB. The one column, `blocks`, is FIXED_LEN_BYTE_ARRAY,
-required, plain, uncompressed, in row groups of one page each, whose values begin at `starts`.
+each filter, so looking it up in 10,000 filters takes one read of 320 kB. The only column, `blocks`, is
+FIXED_LEN_BYTE_ARRAY, required, plain, uncompressed, in row groups of one page each, whose values begin at `starts`.
 
-Every file is written once, whole, under a name of its own, and never changed. What is missing, damaged or about another
-state of a data file says nothing.
+Every file is written once, under a unique name, and never changed. What is missing, damaged or about another state of a
+data file is ignored.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ FOLDER = "_bloom_index"
 FORMAT = 2
 
 MOST_BYTES = 64 * 1024 * 1024
-"""What one call reads of blocks; for more keys than that takes, the index says nothing."""
+"""The limit on what one call reads; the index is not used for more keys than that."""
 
 CRC_BYTES = 4
 
 LOG = logging.getLogger("parquet_bloom.index")
 
 
-# ---- what is stored ----------------------------------------------------------------------
+# ---- what it stores -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn(Record):
-    """A column of the index and how its filters are made: for `ndv` distinct values of a file, at most."""
+    """A column of the index, and the options of its filters: `ndv` is the most distinct values per file."""
 
     column: str
     fpp: float = 0.1
@@ -65,7 +65,7 @@ class IndexedColumn(Record):
 
 @dataclass(frozen=True, slots=True)
 class Blocks(Record):
-    """A blocks file: `num_slots` filters of `num_bytes` each; its row groups have `rows` rows, but for the last."""
+    """A blocks file: `num_slots` filters of `num_bytes` each; its row groups have `rows` rows, except the last."""
 
     name: str
     size: int
@@ -81,7 +81,7 @@ class Blocks(Record):
         return BLOCK_BYTES * self.num_slots + CRC_BYTES
 
     def range(self, block: int) -> ByteRange:
-        """Return where block number `block` of all slots lies."""
+        """Return the position of block number `block` of all slots."""
         start = self.starts[block // self.rows] + block % self.rows * self.row_bytes
         return ByteRange(start, start + self.row_bytes)
 
@@ -90,7 +90,7 @@ class Blocks(Record):
         return block_index(hash_, self.num_bytes // BLOCK_BYTES)
 
     def checked(self, block: int, data: bytes) -> bytes | None:
-        """Return the blocks of a row as it was read, or None if it is damaged."""
+        """Return the blocks of a row from its bytes, or None if it is damaged."""
         body, crc = data[:-CRC_BYTES], data[-CRC_BYTES:]
         is_whole = len(data) == self.row_bytes and zlib.crc32(body, block) == int.from_bytes(crc, "little")
         return body if is_whole else None
@@ -98,7 +98,7 @@ class Blocks(Record):
 
 @dataclass(frozen=True, slots=True)
 class Segment(Record):
-    """An entries file, with its CRC-32, and the blocks files that its rows point into."""
+    """An entries file, with its CRC-32, and the blocks files that its rows refer to."""
 
     name: str
     size: int
@@ -109,7 +109,7 @@ class Segment(Record):
 
 @dataclass(frozen=True, slots=True)
 class Version(Record):
-    """A state of the index. Of rows for the same data file and column, that of the last segment counts."""
+    """A state of the index. If segments have rows for the same data file and column, the last segment's is used."""
 
     number: int = 0
     columns: tuple[IndexedColumn, ...] = ()
@@ -123,17 +123,17 @@ class Version(Record):
 
     @property
     def files(self) -> set[str]:
-        """The names of the files that it is made of, without its own."""
+        """The names of the files in it, without its own."""
         return {name for s in self.segments for name in (s.name, *(blocks.name for blocks in s.blocks))}
 
     def to_json(self) -> bytes:
-        """Return the file's bytes: JSON, with the CRC-32 of the rest."""
+        """Return the file's bytes: JSON, with a CRC-32 of everything else."""
         body = json.dumps(self.to_dict(), sort_keys=True)
         return json.dumps({"crc": zlib.crc32(body.encode()), "version": json.loads(body)}, sort_keys=True).encode()
 
     @classmethod
     def of_json(cls, data: bytes) -> Version:
-        """Return the version that a file holds; raises `CorruptFileError`, and `UnsupportedError` for other formats."""
+        """Return the version in a file; raises `CorruptFileError`, and `UnsupportedError` for other formats."""
         try:
             stored = json.loads(data)
             body = stored["version"]
@@ -165,12 +165,12 @@ class Slot(Record):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Record):
-    """What the index has of one data file and column.
+    """What the index has about one column of one data file.
 
-    `path` is below the root; `version` tells the state of the file, see `state_of`;
-    `footer_hash` is the SHA-256 of its footer's bytes; `schema` its leaf columns with their ids, as JSON; `leaf` the
-    number of the one that was the column when the row was made: a table may call it otherwise by now. Where there is no
-    filter, `problem` says why. `header` is the Thrift header that the filters' bitsets would have in a Parquet file.
+    `path` is relative to the root; `version` identifies the state of the file, see `state_of`; `footer_hash` is the
+    SHA-256 of its footer's bytes; `schema` has its leaf columns with their ids, as JSON; `leaf` is the number of the
+    leaf that was the column when the row was made: a table may have renamed it since. If there is no filter, `problem`
+    is the reason. `header` is the Thrift header that the filters' bitsets would have in a Parquet file.
     """
 
     path: str
@@ -190,12 +190,12 @@ class Entry(Record):
 
 
 def state_of(source: Source) -> str:
-    """Return what changes when a data file does, and is the same on all machines: inode and times, or the ETag."""
+    """Return what changes with a data file, and is the same on all machines: inode and times, or the ETag."""
     return source.version.partition("-")[2] if source.is_local else source.version  # without the device's number
 
 
 def schema_json(leaves: Sequence[LeafColumn], field_ids: Sequence[int | None]) -> str:
-    """Return leaf columns and their ids as text that `columns_of` makes them of again."""
+    """Return leaf columns and their ids as text; `columns_of` does the reverse."""
     rows = [
         [leaf.path, leaf.physical_type, leaf.type_length, _logical(leaf), leaf.nodes, field_id]
         for leaf, field_id in zip(leaves, field_ids, strict=True)
@@ -207,13 +207,13 @@ def _logical(leaf: LeafColumn) -> dict[str, Any] | None:
     if leaf.logical_type is None:
         return None
     stored = asdict(leaf.logical_type)
-    del stored["is_proleptic"]  # which earlier versions do not know; the data file tells it again
+    del stored["is_proleptic"]  # earlier releases do not know it; it is read from the data file again
     return stored
 
 
 @lru_cache(maxsize=256)
 def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, ...]]:
-    """Return the leaf columns and the ids that `schema_json` made text of."""
+    """Return the leaf columns and the ids from the text of `schema_json`."""
     rows = json.loads(schema)
     leaves = tuple(
         LeafColumn(
@@ -233,7 +233,7 @@ def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, .
 
 
 class Place(NamedTuple):
-    """Where a filter of a data file is: the name of the blocks file, and the slot in it."""
+    """The place of a data file's filter: the name of the blocks file, and the slot in it."""
 
     blocks: str
     slot: int
@@ -241,7 +241,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexedSchema:
-    """What data files share that the same can be said of: their leaf columns, and which of these have filters."""
+    """What groups of data files have in common: their leaf columns, and which of them have filters."""
 
     leaves: tuple[LeafColumn, ...]
     field_ids: tuple[int | None, ...]
@@ -251,7 +251,7 @@ class IndexedSchema:
 
 @dataclass(slots=True)
 class IndexedFile:
-    """A data file as the index knows it: the filters of some columns, and why others have none.
+    """What the index knows about a data file: the filters of some columns, and why others have none.
 
     `row_groups` are (rows, first byte, byte after the last).
     """
@@ -260,21 +260,19 @@ class IndexedFile:
     size: int
     schema: IndexedSchema
     row_groups: tuple[tuple[int, int, int], ...]
-    columns: frozenset[str] = (
-        frozenset()
-    )  # that the index speaks of, with a filter or with the reason why there is none
+    columns: frozenset[str] = frozenset()  # those with a filter, or with a problem
     filters: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # by the leaf's index
     problems: dict[str, str] = field(default_factory=dict)  # by column
     last_verdict: Any = None  # as of a `Footer`
 
 
 class BloomIndex:
-    """An index as it was when it was opened. `lost` are the segments that are gone or damaged."""
+    """An index in the state in which it was opened. `lost` are the segments that are gone or damaged."""
 
     def __init__(self, version: Version) -> None:
         self.version = version
         self.lost: frozenset[str] = frozenset()
-        self.is_complete = True  # unlike one that was opened while a part could not be read
+        self.is_complete = True  # not if a part could not be read when it was opened
         self.num_bytes = 0
         self._files: dict[str, IndexedFile] = {}
         self._sources: dict[str, Source] = {}
@@ -313,7 +311,7 @@ class BloomIndex:
             if column not in columns:
                 continue
             known = self._files.get(path)
-            if known is None or known.version != version:  # of another state of the file, nothing counts
+            if known is None or known.version != version:  # rows for another state of the file are ignored
                 known = self._files[path] = IndexedFile(version, size, IndexedSchema(*columns_of(schema)), groups)
             known.columns = shared.setdefault(known.columns | {column}, known.columns | {column})
             known.filters.pop(leaf, None)
@@ -334,16 +332,16 @@ class BloomIndex:
             file.schema = shared[key]
 
     def find(self, source: Source) -> IndexedFile | None:
-        """Return what the index has of a data file as it is now, or None."""
-        found = self._files.get(source.relative)
+        """Return what the index has about the current state of a data file, or None."""
+        indexed = self._files.get(source.relative)
         if (
-            found is None
-            or found.version != state_of(source)
-            or found.size != source.size
+            indexed is None
+            or indexed.version != state_of(source)
+            or indexed.size != source.size
             or not source.is_mtime_stable
         ):
             return None
-        return found
+        return indexed
 
     def num_bytes_of(self, place: Place) -> int:
         """Return the size of a filter's bitset."""
@@ -356,10 +354,10 @@ class BloomIndex:
         limits: Limits,
         log: RequestLog | None,
     ) -> list[list[bool]]:
-        """Answer questions, each of the filters of many files and of hashes.
+        """Answer questions, each of which has the filters of many files and hashes to look up in them.
 
-        Returns for each file of each question whether one of its filters may hold one of the hashes; True where that is
-        not known.
+        Returns for each file of each question whether one of its filters may contain one of the hashes; True if that is
+        unknown.
         """
         hashes_of: dict[str, set[int]] = {}
         asked = [({place.blocks for places in files for place in places}, hashes) for files, hashes in questions]
@@ -369,14 +367,14 @@ class BloomIndex:
         rows = self._read(hashes_of, limits, log)
         answers = []
         for (files, hashes), (names, _) in zip(questions, asked, strict=True):
-            found = {name: self._any(name, hashes, rows) for name in names}
-            answers.append([any(found[name][slot] for name, slot in places) for places in files])
+            slots = {name: self._any(name, hashes, rows) for name in names}
+            answers.append([any(slots[name][slot] for name, slot in places) for places in files])
         return answers
 
     def _read(
         self, hashes_of: dict[str, set[int]], limits: Limits, log: RequestLog | None
     ) -> dict[tuple[str, int], bytes]:
-        """Return the rows, by blocks file and number, that hashes select, as far as they can be read."""
+        """Return the rows, by blocks file and number, that hashes select, except those that cannot be read."""
         wanted = {name: self._ranges(self._blocks[name], hashes) for name, hashes in hashes_of.items()}
         if sum(len(r) for ranges in wanted.values() for r in ranges.values()) > MOST_BYTES:
             return {}
@@ -397,18 +395,18 @@ class BloomIndex:
         return {block: blocks.range(block) for block in sorted({blocks.selected_by(hash_) for hash_ in hashes})}
 
     def _any(self, name: str, hashes: Iterable[int], rows: dict[tuple[str, int], bytes]) -> bytes:
-        """Return for each slot of a blocks file whether it may hold any of the hashes: 0 if not."""
-        blocks, found = self._blocks[name], 0
+        """Return for each slot of a blocks file 0 if it has none of the hashes, else 1."""
+        blocks, bits = self._blocks[name], 0
         for hash_ in hashes:
             row = rows.get((name, blocks.selected_by(hash_)))
             if row is None:
                 return b"\1" * blocks.num_slots
-            found |= int.from_bytes(blocks_contain(row, hash_), "little")
-        return found.to_bytes(blocks.num_slots, "little")
+            bits |= int.from_bytes(blocks_contain(row, hash_), "little")
+        return bits.to_bytes(blocks.num_slots, "little")
 
 
 _BYTES_OF_A_ROW = 2000
-"""What an opened index takes in memory for a row, about."""
+"""About how much memory a row of an opened index takes."""
 
 
 def _fetch(wanted: dict[int, ByteRange]) -> Plan[dict[int, bytes]]:
@@ -424,16 +422,16 @@ def open_index(
     cache: Cache,
     log: RequestLog | None = None,
 ) -> BloomIndex | None:
-    """Return the index of the data below `root`, or None if there is none that can be read."""
+    """Return the index of the data below `root`, or None if there is none, or it cannot be read."""
     folder = folder_of(root, storage_options=storage_options, filesystem=filesystem)
     try:
-        found = newest(folder, log=log)
-        if found is None or not found.version.columns:
+        latest = newest(folder, log=log)
+        if latest is None or not latest.version.columns:
             return None
-        key = found.source and found.source.identity and ("bloom index", found.source.identity)
+        key = latest.source and latest.source.identity and ("bloom index", latest.source.identity)
         index: BloomIndex | None = cache.get(key) if key else None
         if index is None:
-            index = BloomIndex.opened(folder, found.version, log=log)
+            index = BloomIndex.opened(folder, latest.version, log=log)
             if key and index.is_complete:
                 cache.put(key, index, index.num_bytes)
     except (ParquetBloomError, OSError) as error:
@@ -451,7 +449,7 @@ def index_of(
     cache: Cache,
     log: RequestLog | None = None,
 ) -> BloomIndex | None:
-    """Return the index beside the `sources` that `paths` name, if that is one directory, and has one."""
+    """Return the index of `paths`, if that is one directory and has an index; `sources` are the files in it."""
     named = listed(paths)
     if len(named) != 1 or not sources or is_open_file(named[0]):
         return None
@@ -467,7 +465,7 @@ def folder_of(root: str, *, storage_options: StorageOptions = None, filesystem: 
 
 
 class Newest(NamedTuple):
-    """The version that counts, and its file; `number` is the highest of all, also of those that are damaged."""
+    """The newest version that can be read, and its file; `number` is the highest, also of damaged versions."""
 
     version: Version
     source: Source | None
@@ -475,9 +473,9 @@ class Newest(NamedTuple):
 
 
 def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
-    """Return the newest version in a folder that can be read, or None if there never was one.
+    """Return the newest version in a folder that can be read, or None if there was never one.
 
-    Where every one is damaged it is a version without columns. Raises `OSError`, and `UnsupportedError` for a version
+    If all of them are damaged, it is a version without columns. Raises `OSError`, and `UnsupportedError` for a version
     of another format.
     """
     numbers = version_numbers(folder.names())
@@ -491,7 +489,7 @@ def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
 
 
 def version_numbers(names: Iterable[str]) -> list[int]:
-    """Return the numbers of the versions among the names of files, ascending."""
+    """Return the numbers of the versions among these file names, ascending."""
     return sorted(int(name[:8]) for name in names if re.fullmatch(r"[0-9]{8}\.json", name))
 
 
@@ -513,11 +511,11 @@ _READ = ("path", "version", "size", "row_groups", "schema", "column", "leaf", "s
 
 
 def _rows(data: bytes, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of an entries file as tuples of these columns; what is nested are tuples of tuples."""
+    """Yield the rows of an entries file as tuples of these columns; nested values are tuples of tuples."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # Not by read_table: it starts threads of Arrow's, and a process that ends right then is sometimes aborted by them.
+    # Not with read_table: it starts Arrow's threads, and if the process ends at that moment, they sometimes abort it.
     with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
         table = file.read(list(columns), use_threads=False).combine_chunks()
     return zip(*(_values(table.column(name)) for name in columns), strict=True)
@@ -562,11 +560,11 @@ def entries_bytes(entries: Iterable[Entry]) -> bytes:
 # ---- writing -----------------------------------------------------------------------------
 
 GROUP_BYTES = 16 * 1024 * 1024
-"""What a row group of a blocks file has, at most."""
+"""The maximum size of a row group of a blocks file."""
 
 
 def blocks_file(name: str, column: str, bitsets: Sequence[bytes]) -> tuple[bytes, Blocks]:
-    """Return the blocks file of bitsets of one size, and what a version says of it."""
+    """Return the blocks file of bitsets of the same size, and its entry in a version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -593,7 +591,7 @@ def blocks_file(name: str, column: str, bitsets: Sequence[bytes]) -> tuple[bytes
 
 
 _MOST_ROWS_OF_A_PAGE = 20_000
-"""pyarrow begins another page there."""
+"""After this many rows, pyarrow begins another page."""
 
 
 def _row(block: int, bitsets: Sequence[bytes]) -> bytes:
@@ -603,7 +601,7 @@ def _row(block: int, bitsets: Sequence[bytes]) -> bytes:
 
 
 def _starts(metadata: Any, width: int) -> Iterator[int]:
-    """Yield where each row group's values begin: behind the header of its one page."""
+    """Yield the position of each row group's values, after the header of its only page."""
     for number in range(metadata.num_row_groups):
         chunk = metadata.row_group(number).column(0)
         yield chunk.data_page_offset + chunk.total_compressed_size - chunk.num_values * width

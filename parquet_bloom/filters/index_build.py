@@ -43,7 +43,7 @@ from parquet_bloom.tables import Snapshot
 from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 
 SEGMENT_BYTES = 64 * 1024 * 1024
-"""Bitsets that are held before they are written as a segment; a key takes a read of each segment."""
+"""The size of a segment's bitsets. Every key takes a read from each segment."""
 
 
 def why_unsupported(leaf: LeafColumn) -> str | None:
@@ -67,7 +67,7 @@ def why_unsupported(leaf: LeafColumn) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A row to be, and the bitsets of its filters; `of` is the local file that they are of, or are copied from."""
+    """A row to write, and the bitsets of its filters; `of` is the local file that they were built or copied from."""
 
     entry: Entry
     bitsets: tuple[bytes, ...] = ()
@@ -84,13 +84,13 @@ def build(
 ) -> list[Built] | Exception:
     """Return the rows of a data file, or why it cannot be read.
 
-    A column that it lacks, or that cannot be read, is a row without a filter.
+    A column that it does not have, or that cannot be read, gets a row without a filter.
     """
     ((_, outcome),) = drive([(source, _survey(source, columns, snapshot))])
     if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
         return outcome
     if isinstance(outcome, Exception) or not source.is_mtime_stable:
-        return []  # nothing is known, or it may change with no trace in its times: the next refresh tries again
+        return []  # it has changed, or may change without a new mtime: the next refresh tries again
     footer, leaves, stored = outcome
     extents = tuple(Extent(*group) for group in footer.row_groups)
     rows = []
@@ -117,14 +117,14 @@ def build(
                 return []
             rows.append(Built(replace(entry, problem=describe_error(error))))
         except OSError as error:
-            return error  # which may pass
+            return error  # it may be temporary
     if source.is_local:
         rows = [replace(row, of=source.path) for row in rows]
-    return rows  # of the file as it was listed, which it will never be again if it was changed meanwhile
+    return rows  # if the file has changed since it was listed, they do not match it and are ignored
 
 
 _Survey = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
-"""A footer, and by columns' names: their leaves in the file, and the filters that the file has."""
+"""A footer, and by column name: the leaf in the file, and the filters in the file."""
 
 
 def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_Survey]:
@@ -165,15 +165,15 @@ def _blooms(
 
 
 def _taken_over(stored: list[SplitBlockBloomFilter], column: IndexedColumn) -> list[SplitBlockBloomFilter] | None:
-    """Return the filters of a file's row groups as few and as small as the options allow; None if they are too coarse.
+    """Return the filters of a file's row groups merged as far as the options allow; None if their fpp is too high.
 
-    One for all is the best: they hold the same values then.
+    One merged filter is tried first: it is good enough if the row groups have the same values.
     """
     candidates = [stored]
     if stored:
         rate = 1 - (1 - column.fpp) ** (1 / len(stored))
         candidates.insert(0, [bloom.folded_to(rate) for bloom in stored])
-        with contextlib.suppress(ValueError):  # of sizes that do not go together
+        with contextlib.suppress(ValueError):  # their sizes cannot be merged
             candidates.insert(0, [functools.reduce(SplitBlockBloomFilter.merge, stored).folded_to(column.fpp)])
     most = optimal_num_bytes(column.ndv, column.fpp)
     for blooms in candidates:
@@ -183,7 +183,7 @@ def _taken_over(stored: list[SplitBlockBloomFilter], column: IndexedColumn) -> l
 
 
 def _rate(blooms: Sequence[SplitBlockBloomFilter]) -> float:
-    """Return the rate at which any of several filters has a value that is in none."""
+    """Return the false positive rate of several filters together."""
     none = 1.0
     for bloom in blooms:
         none *= 1 - bloom.fpp
@@ -212,7 +212,7 @@ def _with_filters(entry: Entry, column: IndexedColumn, blooms: list[SplitBlockBl
 
 
 def in_segments(folder: Folder, built: Iterable[Built]) -> Iterator[Segment]:
-    """Write rows and bitsets as segments; yield what a version says of each."""
+    """Write rows and bitsets as segments; yield each segment's entry in the version."""
     held: list[Built] = []
     num_bytes = 0
     for row in built:
@@ -226,7 +226,7 @@ def in_segments(folder: Folder, built: Iterable[Built]) -> Iterator[Segment]:
 
 
 def _segment(folder: Folder, rows: list[Built]) -> Segment:
-    files = {row.of for row in rows if row.of}  # who cannot read all of them cannot read the segment
+    files = {row.of for row in rows if row.of}  # the segment gets the permissions that they have in common
     by_size: dict[tuple[str, int], list[bytes]] = {}
     places: list[list[tuple[tuple[str, int], int]]] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Versions of an index: how several writers take turns, and what is removed when."""
+"""Versions of an index: how several writers add them at the same time, and when old files are removed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 
 GRACE_SECONDS = 3600.0
-"""Files that no version names are removed when they are older, as another writer may be about to name them; so are
-versions that others have followed so long ago, with what only they name, as a reader may be at work with them."""
+"""Files that are in no version are removed only when they are older: another writer may be about to add them to one.
+Versions, and the files in them alone, are removed this long after the next version: a reader may still use them."""
 
 ATTEMPTS = 20
 
@@ -43,16 +43,16 @@ def blocks_bytes(segment: Segment) -> int:
 
 
 def committed(folder: Folder, change: Callable[[Version], Version], root: str, *, is_new: bool = False) -> Version:
-    """Make the changed version the newest; where another writer was first, change that one's instead."""
+    """Write a changed version as the newest; if another writer was first, change that writer's version instead."""
     for attempt in range(ATTEMPTS):
-        found = newest(folder)
-        if not is_new and (found is None or not found.version.columns):
+        latest = newest(folder)
+        if not is_new and (latest is None or not latest.version.columns):
             raise no_index(root)
-        old = found.version if found else Version()
-        new = replace(change(old), number=found.number + 1 if found else 1)
+        old = latest.version if latest else Version()
+        new = replace(change(old), number=latest.number + 1 if latest else 1)
         with contextlib.suppress(FileExistsError):
             folder.create(new.name, new.to_json())
-            if _is_follower(folder, new.number, found.number if found else 0):
+            if _is_follower(folder, new.number, latest.number if latest else 0):
                 return new
             folder.remove([new.name])
         time.sleep(random.random() * 0.02 * attempt)
@@ -60,10 +60,10 @@ def committed(folder: Folder, change: Callable[[Version], Version], root: str, *
 
 
 def _is_follower(folder: Folder, number: int, before: int) -> bool:
-    """Return whether a version that was just made followed the newest one, so that any newer one has followed it.
+    """Return whether a version that was just written follows the newest one, so that newer ones follow it.
 
-    A writer that slept since it looked may have taken a number that had been free for long: because versions before the
-    newest were removed, or all of them.
+    A writer that was slow may have used a number that has been free for a long time, because all versions before the
+    newest were removed, or all versions.
     """
     numbers = version_numbers(folder.names())
     if before and before not in numbers:
@@ -72,7 +72,7 @@ def _is_follower(folder: Folder, number: int, before: int) -> bool:
 
 
 def no_index(root: str) -> IndexNotFoundError:
-    """Return the error of a directory without an index."""
+    """Return the error for a directory without an index."""
     return IndexNotFoundError(f"{root} has no index; create one first")
 
 
@@ -82,8 +82,8 @@ def is_small(segment: Segment) -> bool:
 
 
 def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str) -> None:
-    """Put the rows that count of small segments, and of those that are mostly out of date, into new ones."""
-    counting: dict[tuple[str, str], str] = {}  # by path and column: the segment whose row counts
+    """Copy the current rows of small segments, and of segments that are mostly outdated, into new segments."""
+    counting: dict[tuple[str, str], str] = {}  # by path and column: the segment with the current row
     columns = {column.column for column in version.columns}
     for segment in version.segments:
         for entry in rows_in(folder, segment):
@@ -99,7 +99,7 @@ def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str
         at = [number for number, segment in enumerate(current.segments) if segment.name in names]
         if len(at) < len(names):
             raise ConcurrentChangeError("another writer has just done the same")
-        # Not before a segment whose rows they replace, nor after one whose rows replace theirs.
+        # Not before a segment whose rows they replace, and not after one that replaces their rows.
         kept = [segment if segment.name not in names else None for segment in current.segments]
         segments = [*kept[: at[-1]], *new, *kept[at[-1] :]]
         return replace(current, segments=tuple(segment for segment in segments if segment is not None))
@@ -108,7 +108,7 @@ def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str
 
 
 def rows_in(folder: Folder, segment: Segment) -> Iterable[Entry]:
-    """Return the rows of a segment; none of one that is gone or damaged."""
+    """Return the rows of a segment; none if it is gone or damaged."""
     try:
         return entries_of(checked_entries(folder, segment))
     except (CorruptFileError, FileNotFoundError):
@@ -116,7 +116,7 @@ def rows_in(folder: Folder, segment: Segment) -> Iterable[Entry]:
 
 
 def _rows_of(folder: Folder, segment: Segment, counting: Mapping[tuple[str, str], str]) -> Iterator[Built]:
-    """Yield those rows of a segment that count, with their filters; none of those that are gone or damaged."""
+    """Yield the current rows of a segment, with their filters; none if they are gone or damaged."""
     bitsets: dict[int, list[bytes]] = {}
     for number, blocks in enumerate(segment.blocks):
         with contextlib.suppress(CorruptFileError, FileNotFoundError):
@@ -124,19 +124,19 @@ def _rows_of(folder: Folder, segment: Segment, counting: Mapping[tuple[str, str]
     for entry in rows_in(folder, segment):
         is_whole = all(slot.blocks in bitsets for slot in entry.slots)
         if is_whole and counting.get((entry.path, entry.column)) == segment.name:
-            found = tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots)
-            yield Built(entry, found, folder.local_path(segment.name))
+            of_entry = tuple(bitsets[slot.blocks][slot.slot] for slot in entry.slots)
+            yield Built(entry, of_entry, folder.local_path(segment.name))
 
 
 def sweep(folder: Folder) -> None:
-    """Remove files that no version names, and versions that were followed long ago, unless they are young."""
-    found = newest(folder)
-    if found is None or found.source is None:
+    """Remove files that are in no version, and versions that were replaced long ago; see `GRACE_SECONDS`."""
+    latest = newest(folder)
+    if latest is None or latest.source is None:
         return
     names = folder.names()
     versions = [version_name(number) for number in version_numbers(names)]
     followed = {name for name, follower in pairwise(versions) if folder.age(follower) > GRACE_SECONDS}
-    needed = {*versions} - followed | found.version.files
+    needed = {*versions} - followed | latest.version.files
     unnamed = [name for name in names if name not in needed and folder.age(name) > GRACE_SECONDS]
     for name in versions if unnamed else ():
         if name not in followed:

@@ -22,17 +22,17 @@ _Item = TypeVar("_Item")
 NO_FILTER = "there is no filter"
 
 FILTERS_AT_ONCE = 64
-"""Filters of one file that are loaded together: more would be memory, fewer would be requests."""
+"""How many filters of one file are read together: more would take more memory, fewer more requests."""
 
 
 def why_distrusted(footer: Footer, row_group: int, leaf: LeafColumn, bloom: SplitBlockBloomFilter) -> str | None:
-    """Return why a filter that was read whole must not prune all the same, or None."""
+    """Return why a filter that was read must not prune, or None."""
     if reason := why_untrusted(leaf):
         return reason
     chunk = footer.chunk(row_group, leaf)
     nulls = chunk.statistics.null_count if chunk.statistics else None
     if bloom.is_empty and chunk.num_values and nulls != chunk.num_values:
-        # Below a repeated or optional node all entries may be null without the statistics saying so.
+        # Below a repeated or optional node, all entries may be null although the statistics do not say so.
         return "the bitset is empty although the column chunk has values"
     return None
 
@@ -47,16 +47,16 @@ def why_unusable(footer: Footer, leaf: LeafColumn) -> str | None:
 
 
 def _writes_microseconds(footer: Footer) -> bool:
-    """Return whether the file is Spark's: others hash nanoseconds that Spark and DuckDB then read cut off."""
+    """Return whether Spark wrote the file: others hash nanoseconds, which Spark and DuckDB truncate when they read."""
     return footer.created_by.startswith("parquet-mr") and b"org.apache.spark.version" in footer.notes
 
 
-# ---- shared with the verbs below ---------------------------------------------------------
+# ---- reading -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFilter:
-    """A filter of a file: its bits and the bytes that it takes there, and the `problem` that keeps it from pruning."""
+    """A filter in a file: its bits, its length in the file, and the `problem` because of which it must not prune."""
 
     row_group: int
     leaf: LeafColumn
@@ -67,7 +67,7 @@ class StoredFilter:
 
 
 def stored_filter(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[StoredFilter | None]:
-    """Plan to return a chunk's filter, sound or not, or None if it has none."""
+    """Plan to return a chunk's filter, valid or not, or None if it has none."""
     location = None
     try:
         location = footer.filter_location(row_group, leaf)
@@ -84,8 +84,8 @@ def read_filters(footer: Footer, leaves: Iterable[LeafColumn]) -> Plan[list[Stor
     filters: list[StoredFilter] = []
     for chunks in groups(footer.chunks(tuple(leaves))):
         plans = (stored_filter(footer, row_group, leaf) for row_group, leaf, _ in chunks)
-        found = yield from with_tail(footer, together(plans))
-        filters += (stored for stored in found if stored)
+        stored_filters = yield from with_tail(footer, together(plans))
+        filters += (stored for stored in stored_filters if stored)
     return filters
 
 

@@ -1,8 +1,7 @@
-"""What the filters of other formats have in common: one filter speaks for a column of a whole data file.
+"""What the filters of other formats have in common: one filter covers a column of a whole data file.
 
-Each format is a module of this package. Opening is a plan over what the format keeps them in, a footer or a table's
-index file, and gives `FileFilter`s, on which every verb works alike; building is `Builder`, which takes a column's
-values as they come and gives what the format stores.
+Each format is a module of this package. It reads `FileFilter`s from a footer or from a table's index file, and every
+verb uses them in the same way. Its `Builder` takes a column's values and returns the bytes that the format stores.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a filter says about itself, or shows: bytes of bits, the share of them that is set, and what follows.
+    """A filter's size and state.
 
-    `num_hashes` are the bits of a value, `ndv` how many distinct values the set bits stand for, `fpp` how often a value
-    that is not there seems to be.
+    `num_bytes` is the size of its bits, `num_hashes` the number of bits of each value, and `fill` the share of bits
+    that are set. `fpp`, the false positive rate, and `ndv`, an estimate of its distinct values, follow from them.
     """
 
     num_bytes: int
@@ -37,7 +36,7 @@ class FileFilter(Protocol):
 
     @property
     def format(self) -> str:
-        """Return what the other format calls it, such as `Hudi DYNAMIC_V0`."""
+        """Return the other format's name for it, such as `Hudi DYNAMIC_V0`."""
 
     @property
     def column(self) -> ColumnPath:
@@ -47,10 +46,10 @@ class FileFilter(Protocol):
         """Return the filter's size and state."""
 
     def might_contain(self, values: Sequence[Any]) -> bytes:
-        """Return for each value 0 if it is proved not to be in the file, else 1, also where it is not understood.
+        """Return for each value 0 if it is proved not to be in the file, else 1, also if it is not understood.
 
-        Values are literals as conditions and lists of keys have them; None is not understood.
+        Values are literals, as in conditions and lists of keys; None is not understood.
         """
 
     def might_contain_stored(self, values: pa.Array) -> bytes:
-        """Return the same for values that the file holds, none of them null; here what is not understood raises."""
+        """Return the same for values of the file, without nulls; raises for values that are not understood."""

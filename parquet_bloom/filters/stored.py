@@ -1,4 +1,4 @@
-"""Finds the filters that speak for a whole data file: Hudi's in its footer, Paimon's in its table, and the index's."""
+"""Finds the filters of whole data files: Hudi's in the footer, Paimon's in the table, and those in the index."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from parquet_bloom.tables import LiveFile, snapshot_of
 from parquet_bloom.tables.detect import TABLE_MARKS
 
 FILES_AT_ONCE = 64
-"""So many files' filters wait in memory; Paimon's default is 0.6 MB for each column."""
+"""The filters of this many files are in memory at once; Paimon's default is 0.6 MB for each column."""
 
 
-_MARK = b".bloomfilter"  # what the names of Hudi's entries end in, of every release
+_MARK = b".bloomfilter"  # the end of the names of Hudi's entries, in every release
 
 
 @dataclass(frozen=True, slots=True)
 class OtherFilter:
-    """A filter of another format, as far as it describes itself; `problem` is why it cannot be used."""
+    """What is known about a filter of another format; `problem` is why it cannot be used."""
 
     format: str
     column: str
@@ -40,38 +40,38 @@ class OtherFilter:
 
 
 class TableFilters(NamedTuple):
-    """What a table keeps for a file: filters, and why those that it keeps cannot be used, if so."""
+    """The filters that a table has for a file, or the problem because of which they cannot be used."""
 
     filters: Sequence[FileFilter] = ()
     problem: str | None = None
 
     def explained(self, reason: str) -> str:
-        """Return the reason why nothing is proved of the file, with the problem if there is one."""
+        """Return the reason why nothing is proved about the file, with the problem if there is one."""
         return reason if self.problem is None else f"{reason}; {self.problem}"
 
 
 NO_FILTERS = TableFilters()
 
 
-def description_of(found: FileFilter) -> OtherFilter:
-    """Return what a filter says about itself."""
-    return OtherFilter(found.format, format_path(found.column), found.describe())
+def description_of(file_filter: FileFilter) -> OtherFilter:
+    """Return what is known about a filter that can be used."""
+    return OtherFilter(file_filter.format, format_path(file_filter.column), file_filter.describe())
 
 
 def filters_in_footer(footer: Footer) -> Sequence[FileFilter]:
-    """Return the filters in a file's footer that can be used; `unusable_filters` tells of the others."""
-    found = _of_hudi(footer)
-    return () if found is None or isinstance(found, OtherFilter) else (found,)
+    """Return the filters in a file's footer that can be used; `unusable_filters` returns the others."""
+    stored = _of_hudi(footer)
+    return () if stored is None or isinstance(stored, OtherFilter) else (stored,)
 
 
 def unusable_filters(footer: Footer) -> Sequence[OtherFilter]:
     """Return the filters in a file's footer that cannot be used."""
-    found = _of_hudi(footer)
-    return (found,) if isinstance(found, OtherFilter) else ()
+    stored = _of_hudi(footer)
+    return (stored,) if isinstance(stored, OtherFilter) else ()
 
 
 def _of_hudi(footer: Footer) -> hudi.HudiFilter | OtherFilter | None:
-    """Return the filter in a footer, or why it cannot be used; read once for a footer that is in memory."""
+    """Return the filter in a footer, or why it cannot be used; read once for each footer in memory."""
     if _MARK not in footer.notes:
         return None
     if footer.derived.hudi_filters is None:
@@ -92,31 +92,33 @@ def with_table_filters(
     limits: Limits = DEFAULT_LIMITS,
     log: RequestLog | None = None,
 ) -> Iterator[tuple[Source, TableFilters]]:
-    """Yield each file with the filters that its table keeps for it, of these columns or of all.
+    """Yield each file with the filters that its table has for it, of these columns or of all.
 
-    They are read a few files ahead; a file has none if they cannot be read, and a problem instead.
+    They are read for several files at once. If they cannot be read, the file has a problem instead.
     """
     waiting = iter(sources)
     while some := list(islice(waiting, FILES_AT_ONCE)):
         files = {source: live[source] for source in some if source in live}
-        at = _found([f.file_index.path for f in files.values() if f.file_index and f.file_index.path], storage_options)
+        at = _existing(
+            [f.file_index.path for f in files.values() if f.file_index and f.file_index.path], storage_options
+        )
         jobs = []
-        found: dict[Source, TableFilters] = {}
+        filters: dict[Source, TableFilters] = {}
         for source, file in files.items():
             if (index := file.file_index) is None:
                 continue
             if index.path and index.path not in at:
-                found[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path} is gone")
+                filters[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path} is gone")
             else:
                 where = at[index.path] if index.path else source
                 jobs.append((source, where, paimon.filters_of_table(file, where.size, columns=columns)))
         outcomes = drive(((where, plan) for _, where, plan in jobs), limits=limits, log=log)
         for (source, where, _), (_, outcome) in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                found[source] = TableFilters(problem=f"{_UNUSABLE}: {_told(outcome, where, source)}")
+                filters[source] = TableFilters(problem=f"{_UNUSABLE}: {_told(outcome, where, source)}")
             else:
-                found[source] = TableFilters(outcome)
-        yield from ((source, found.get(source, NO_FILTERS)) for source in some)
+                filters[source] = TableFilters(outcome)
+        yield from ((source, filters.get(source, NO_FILTERS)) for source in some)
 
 
 _UNUSABLE = "Paimon's index of the file cannot be used"
@@ -130,9 +132,9 @@ def _told(error: Exception, where: Source, source: Source) -> str:
 def with_filters_of_their_tables(
     sources: Sequence[Source], columns: Collection[str] | None = None, *, storage_options: StorageOptions = None
 ) -> Iterator[tuple[Source, TableFilters]]:
-    """Yield each file with the filters that the Paimon table which it was found in keeps for it now, of some columns.
+    """Yield each file with the filters that the Paimon table around it has for it now, of these columns or of all.
 
-    They are read as those of `with_table_filters`.
+    They are read as in `with_table_filters`.
     """
     tables: dict[tuple[int, str], dict[str, LiveFile]] = {}
     live: dict[Source, LiveFile] = {}
@@ -147,8 +149,8 @@ def with_filters_of_their_tables(
 
 
 def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
-    """Return the entries that the indexes above files have for them, up to where they were found."""
-    found: dict[Source, list[OtherFilter]] = {}
+    """Return the entries for files in the indexes of the folders above them, up to the folder that was searched."""
+    entries: dict[Source, list[OtherFilter]] = {}
     indexes: dict[tuple[int, str], BloomIndex | None] = {}
     for source, root, holds in _above(sources):
         if FOLDER not in holds:
@@ -157,14 +159,14 @@ def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
             indexes[key] = open_index(root, filesystem=source.fs, cache=SHARED)
         if (index := indexes[key]) is not None:
             named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
-            found.setdefault(source, []).extend(_in_index(index, named))
-    return found
+            entries.setdefault(source, []).extend(_in_index(index, named))
+    return entries
 
 
 def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
-    """Yield each file with the folders above it, up to where it was found, and which of `_MARKS` these hold.
+    """Yield each file with the folders above it, up to the folder that was searched, and which of `_MARKS` they have.
 
-    Folders are asked one by one; a store with files in several is listed once instead.
+    Folders are checked one by one; a remote store with files in several folders is listed once instead.
     """
     tops = [source.path.removesuffix(source.relative).rstrip("/") for source in sources]
     listed: set[tuple[int, str]] = set()
@@ -191,18 +193,18 @@ _MARKS = {FOLDER, *TABLE_MARKS["Paimon"]}
 
 
 def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
-    """Return which of `_MARKS` the folders below `top` hold."""
-    found: dict[str, set[str]] = {}
+    """Return which of `_MARKS` the folders below `top` have."""
+    marks: dict[str, set[str]] = {}
     try:
         paths = files_below(top, filesystem=fs)
     except OSError:
-        return found
+        return marks
     for path in paths:
         parts = path.split("/")[:-1]
         for depth, name in enumerate(parts):
             if name in _MARKS:
-                found.setdefault("/".join([top, *parts[:depth]]), set()).add(name)
-    return found
+                marks.setdefault("/".join([top, *parts[:depth]]), set()).add(name)
+    return marks
 
 
 def _is_folder(fs: Any, path: str) -> bool:
@@ -213,7 +215,7 @@ def _is_folder(fs: Any, path: str) -> bool:
 
 
 def _live_files(source: Source, root: str, storage_options: StorageOptions) -> dict[str, LiveFile]:
-    """Return the live files of the Paimon table around a file; none of a store that has no URL of its own."""
+    """Return the live files of the Paimon table around a file; none if its store has no URL."""
     table = root if source.is_local else source.fs.unstrip_protocol(root)
     if resolve(table, None, storage_options)[0] is not source.fs:
         return {}
@@ -233,8 +235,8 @@ def _in_index(index: BloomIndex, source: Source) -> Iterator[OtherFilter]:
     yield from (OtherFilter("index", column, problem=problem) for column, problem in file.problems.items())
 
 
-def _found(paths: list[str], storage_options: StorageOptions) -> dict[str, Source]:
-    """Return those of the files that are there."""
+def _existing(paths: list[str], storage_options: StorageOptions) -> dict[str, Source]:
+    """Return those of the files that exist."""
     if not paths:
         return {}
     try:
@@ -242,4 +244,4 @@ def _found(paths: list[str], storage_options: StorageOptions) -> dict[str, Sourc
     except FileNotFoundError:
         if len(paths) == 1:
             return {}
-        return {path: source for one in paths for path, source in _found([one], storage_options).items()}
+        return {path: source for one in paths for path, source in _existing([one], storage_options).items()}
