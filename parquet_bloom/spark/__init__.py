@@ -1,6 +1,6 @@
-"""The same verbs over a lake, on Spark: `read` only what can match, and retrofit, inspect and look up on executors.
+"""The same verbs on Spark: `read` only what can match, and inspect, look up, add and drop on executors.
 
-Every verb takes the session first. PySpark is the extra `[spark]`, and Java 17 its own need.
+Every verb takes the session first. PySpark comes with the extra `[spark]`, and needs Java 17.
 """
 
 from __future__ import annotations

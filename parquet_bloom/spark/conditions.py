@@ -1,4 +1,4 @@
-"""Conditions as Spark's users write them, made into ours; what is not surely understood becomes `Opaque`.
+"""Spark's conditions as our predicates; what is not certainly understood becomes `Opaque`.
 
 An `Opaque` part prunes nothing. Spark applies the whole condition again to what it reads, so all that is lost is speed.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("parquet_bloom.spark")
 
-# With one of these on, and the sign in the text, Spark reads the text otherwise than our parser does.
+# With one of these on, and the sign in the text, Spark parses the text differently than our parser.
 _OTHER_GRAMMARS = {
     "spark.sql.parser.escapedStringLiterals": "\\",
     "spark.sql.ansi.doubleQuotedIdentifiers": '"',
@@ -28,7 +28,7 @@ _OTHER_GRAMMARS = {
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "",  # any text
 }
 
-# A value of these other than the one here, and Spark reads another value than the file holds, or another type.
+# With any other value of these, Spark reads other values or types than the file has.
 _PLAIN_TIMES = {
     "spark.sql.parquet.inferTimestampNTZ.enabled": ("true",),
     "spark.sql.parquet.int96AsTimestamp": ("true",),
@@ -47,6 +47,11 @@ _OF_READING = {
 """Options of a read, in lower case -> the settings whose place they take."""
 
 
+def quoted_name(name: str) -> str:
+    """Return a column's name in backticks."""
+    return "`{}`".format(name.replace("`", "``"))
+
+
 def is_column(where: Any) -> bool:
     """Return whether `where` is PySpark's Column, classic or Connect."""
     return any(kind.__module__.startswith("pyspark.sql") and kind.__name__ == "Column" for kind in type(where).__mro__)
@@ -55,21 +60,21 @@ def is_column(where: Any) -> bool:
 def understood(
     spark: SparkSession, where: Any, frame: Callable[[], DataFrame] | None = None, *, strict: bool = True
 ) -> Predicate:
-    """Return the condition as ours.
+    """Return the condition as our predicate.
 
-    A Column takes a `frame` whose columns it names, and a classic session; it is `Opaque` otherwise. Raises
-    `PredicateError` for text that is no condition to our parser; without `strict` that is `Opaque`, too.
+    A Column needs a `frame` whose columns it names, and a classic session; else it is `Opaque`. Raises
+    `PredicateError` for text that our parser does not understand; without `strict` that is `Opaque`, too.
     """
     if is_column(where):
         if is_connect(spark):
             return _of_connect(spark, where)
         text = None if frame is None else _text_of(where, frame())
         if text is None:
-            LOG.warning("the Column %s prunes nothing: it cannot be turned into text; give the text itself", where)
+            LOG.warning("the Column %s prunes nothing: it cannot be turned into text; pass the text instead", where)
             return Opaque(str(where))
         return understood(spark, text, strict=False)
     if isinstance(where, str):
-        if "${" in where:  # which Spark replaces by a setting's value, inside of quotes, too
+        if "${" in where:  # Spark replaces it by a setting's value, inside quotes, too
             return Opaque(where)
         for key, sign in _OTHER_GRAMMARS.items():
             if sign in where and setting(spark, key) == "true":
@@ -86,14 +91,14 @@ def understood(
 
 
 def _of_connect(spark: SparkSession, column: Any) -> Predicate:
-    """Return a Column of Spark Connect as ours, as far as it was made of text by `functions.expr`."""
-    found = _of_expression(spark, getattr(column, "_expr", None))
-    if isinstance(found, Opaque):
+    """Return a Column of Spark Connect as our predicate, as far as it was made from text by `functions.expr`."""
+    predicate = _of_expression(spark, getattr(column, "_expr", None))
+    if isinstance(predicate, Opaque):
         LOG.warning(
-            "the Column %s prunes nothing: over Spark Connect only text does; give the text, or functions.expr of it",
+            "the Column %s prunes nothing: with Spark Connect, pass the condition as text or as functions.expr(text)",
             column,
         )
-    return found
+    return predicate
 
 
 def _of_expression(spark: SparkSession, expression: Any) -> Predicate:
@@ -128,12 +133,12 @@ def _text_of(column: Any, frame: DataFrame) -> str | None:
 
 
 def is_rebasing(spark: SparkSession) -> bool:
-    """Return whether this session shifts old dates of files that do not say how they count them."""
+    """Return whether this session shifts old dates of files that do not name their calendar."""
     return setting(spark, _REBASING, _PLAIN_TIMES[_REBASING][0]) not in _PLAIN_TIMES[_REBASING]
 
 
 def odd_times(spark: SparkSession, options: Mapping[str, Any] | None = None) -> list[str]:
-    """Return the settings, and the options of a read, by which dates or timestamps become others than files hold."""
+    """Return the settings, and the options of a read, that change dates or timestamps while they are read."""
     odd = [key for key, plain in _PLAIN_TIMES.items() if setting(spark, key, plain[0]) not in plain]
     for name, value in (options or {}).items():
         if (key := _OF_READING.get(name.lower())) and str(value).upper() not in _PLAIN_TIMES[key]:
@@ -158,10 +163,10 @@ def trusted(
     options: Mapping[str, Any] | None = None,
     doubtful: frozenset[str] = frozenset(),
 ) -> Predicate:
-    """Return the condition without its tests of columns that this session reads in a way of its own.
+    """Return the condition without its tests of columns that this session may read as other values.
 
-    Those are dates and timestamps under settings, and `options` of the read, that make others of them, names that are
-    no column of the schema, and `doubtful` columns.
+    Those are dates and timestamps, if settings or `options` of the read change them; names that are not in the schema;
+    and `doubtful` columns.
     """
     odd = odd_times(spark, options)
     case_sensitive = setting(spark, "spark.sql.caseSensitive") == "true"

@@ -1,4 +1,4 @@
-"""A verb on Spark for one command of the command line: with a session for it, and with the local verb's result."""
+"""Runs a verb on Spark for the command line: with a session, and with the local verb's result."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def call(
     progress: Progress | None = None,
     **options: Any,
 ) -> Any:
-    """Return what the local verb would, made by the one of `parquet_bloom.spark`, in the session of `running`.
+    """Return the local verb's result, made by the verb of `parquet_bloom.spark` in the session of `running`.
 
-    What Spark itself refuses is a `ParquetBloomError` of one sentence.
+    Spark's own errors become a `ParquetBloomError` of one sentence.
     """
     if verb in _OF_TABLES:
         options["catalog"] = catalog
@@ -63,16 +63,16 @@ def call(
 
 
 _OF_TABLES = ("prune", "lookup")
-"""The verbs that take a table for its live files."""
+"""The verbs that treat a table as its live files."""
 
 
 def _sentence(text: str) -> str:
-    """Return the line of Spark's many that says what is wrong: that of Python, of Java, or the first."""
+    """Return the line of Spark's error that says what is wrong: the one of Python, of Java, or the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     of_python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
     of_java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    said = (of_python[-1:] if "Traceback" in text else []) or of_java or lines or ["nothing"]
-    return said[0]
+    candidates = (of_python[-1:] if "Traceback" in text else []) or of_java or lines or ["nothing"]
+    return candidates[0]
 
 
 class _InOrder:
@@ -80,7 +80,7 @@ class _InOrder:
 
     def __init__(self, frame: DataFrame, sources: Iterable[Source]) -> None:
         self._frame = frame
-        # Executors are told of local files by their whole path: their folder is another.
+        # Executors get local files by their whole path: their working directory is another.
         names = [(source.path if source.is_local else source.name, source.name) for source in sources]
         self._names = dict(names)
         self._order = {path: number for number, (path, _) in enumerate(names)}

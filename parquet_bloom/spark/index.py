@@ -1,4 +1,4 @@
-"""The index of a lake, built on executors: each task writes segments of its files, the driver makes them a version."""
+"""Builds an index on executors: each task writes segments for its files, and the driver commits them as a version."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def _segments(
     for of_these, sources in by_columns.items():
         work = _Write(root, of_these, snapshot, storage_options)
         what = "parquet_bloom: indexing"
-        found = run(spark, sources, work, arrow_schema(Segment), description=what, progress=progress)
-        rows = found.collect()
-        found.unpersist()
+        frame = run(spark, sources, work, arrow_schema(Segment), description=what, progress=progress)
+        rows = frame.collect()
+        frame.unpersist()
         yield from (from_row(Segment, row.asDict(recursive=True)) for row in rows)
 
 
 @dataclass(frozen=True)
 class _Write:
-    """A task: the segments of its files. What a repeated one leaves behind is named by no version, and swept up."""
+    """A task: the segments of its files. Those of a repeated task belong to no version, and are removed."""
 
     root: str
     columns: tuple[IndexedColumn, ...]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.predicates.tree import Comparison, Constant, Opaque
-from parquet_bloom.spark.conditions import LOG, trusted
+from parquet_bloom.spark.conditions import LOG, quoted_name, trusted
+from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, key_parts, only_column
+from parquet_bloom.spark.lookups import LookupTask, places_of
 from parquet_bloom.spark.reading import Lake, lake_of
 from parquet_bloom.spark.session import Settings, changed
-from parquet_bloom.spark.tasks import (
-    name_of,
-)
+from parquet_bloom.spark.tasks import name_of
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.verbs.keys import Keys, read_keys
 from parquet_bloom.verbs.parallel import Progress
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
-from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, key_parts, only_column, quoted_name
-from parquet_bloom.spark.lookups import LookupTask, places_of
-
-# ---- semi_join ---------------------------------------------------------------------------
 
 
 def semi_join(
@@ -48,15 +44,14 @@ def semi_join(
     """Return the rows of a lake whose `column` is among `keys`, reading only the files that may have some.
 
     It is `spark.read.parquet(paths).join(keys, column, "left_semi")`, by Spark's own join, over the files that `lookup`
-    leaves; then `columns` of it. Of the keys only those that have a candidate are joined, and broadcast up to
-    `broadcast_bytes`. What is left out was proved by the files as they were when this was called. `keys` are those of
-    `lookup`; text from a file is cast to the column's type. `options` are those of `spark.read`, `storage_options`
-    fsspec's.
+    keeps; then `columns` of it. Only keys that have a candidate are joined, and broadcast up to `broadcast_bytes`.
+    Files are excluded as they were when this was called. `keys` are those of `lookup`; text from a file is cast to the
+    column's type. `options` are those of `spark.read`, `storage_options` those of fsspec.
 
-    With `row_groups` only the row groups with candidates are read, where `read` could read them so.
+    With `row_groups` only the row groups with candidates are read, if `read` could do so.
 
-    Every file is read, with the reason in the log, where nothing can be proved: keys and column of types that Spark
-    converts to compare them, a column that the files lack, such as a partition's, collated text.
+    Every file is read, with the reason in the log, if nothing can be proved: if Spark converts the keys or the column
+    to compare them, if the files lack the column, as they do a partition's, or if its text is collated.
     """
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     path = parse_path(column)
@@ -65,7 +60,9 @@ def semi_join(
         LOG.info("the keys prune nothing: %s", why)
     else:
         try:
-            known = _narrowed(spark, lake, path, known, broadcast_bytes, storage_options, progress)
+            known = _narrowed(
+                *(spark, lake, path, known), limit=broadcast_bytes, storage_options=storage_options, progress=progress
+            )
         except (ColumnNotFoundError, LiteralError) as error:
             LOG.info("the keys prune nothing: %s", error)
     rows = _of_row_groups(lake, known) if row_groups and known.places else lake.files(known.files)
@@ -101,8 +98,8 @@ class _Known:
         shown = as_spark_shows(self.keys.shown) if isinstance(self.keys, Keys) else self.keys
         schema = StructType([StructField("key", self.kind)])  # without it a wall clock would become an instant
         with changed(spark, _IN_THE_PLAN, "1") if len(shown) > _MANY_ROWS else nullcontext():
-            found = spark.createDataFrame(_table_of(shown), schema)
-        return F.broadcast(found) if self.is_small else found
+            keys = spark.createDataFrame(_table_of(shown), schema)
+        return F.broadcast(keys) if self.is_small else keys
 
 
 def _table_of(shown: pa.Array) -> Any:
@@ -123,7 +120,7 @@ def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, li
     if not read.is_exact:
         raise LiteralError("keys of several types cannot be joined; give keys of one type")
     shown = as_spark_shows(read.shown)
-    known = _Known(read, from_arrow_type(shown.type, True), lake.sources, read.shown.nbytes <= limit)
+    known = _Known(read, from_arrow_type(shown.type, True), lake.sources, is_small=read.shown.nbytes <= limit)
     kind = _type_at(lake.schema, path)
     is_clock = known.kind.simpleString() == "timestamp_ntz"  # of the session's zone, where the column has instants
     if kind is not None and (read.are_text or (is_clock and kind.simpleString() == "timestamp")):
@@ -135,14 +132,11 @@ def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, li
 def _type_at(schema: StructType, path: tuple[str, ...]) -> DataType | None:
     from pyspark.sql.types import StructType
 
-    found: DataType = schema
+    kind: DataType | None = schema
     for name in path:
-        fields = found.fields if isinstance(found, StructType) else []
+        fields = kind.fields if isinstance(kind, StructType) else []
         kind = next((f.dataType for f in fields if f.name.casefold() == name.casefold()), None)
-        if kind is None:
-            return None
-        found = kind
-    return found
+    return kind
 
 
 _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
@@ -161,12 +155,12 @@ def _why_not(spark: SparkSession, lake: Lake, path: tuple[str, ...], kind: DataT
         or (ours.startswith("decimal") and theirs.startswith("decimal"))
     )
     if not is_plain:
-        return f"Spark compares {ours} with {theirs} in a type of its own"
-    asked = Comparison("=", path, None)
-    if isinstance(trusted(spark, asked, lake.schema, lake.options, lake.doubtful()), Opaque):
-        return "this session reads the column in a way of its own"
+        return f"Spark converts {ours} and {theirs} to compare them"
+    comparison = Comparison("=", path, None)
+    if isinstance(trusted(spark, comparison, lake.schema, lake.options, lake.doubtful()), Opaque):
+        return "this session's settings change how the column is read"
     if any(lake.partitions(source).named(path[:1], case_sensitive=False) for source in lake.sources):
-        return "the column is the folders'"
+        return "the column is a partition folder"
     return None
 
 
@@ -175,11 +169,12 @@ def _narrowed(
     lake: Lake,
     path: tuple[str, ...],
     known: _Known,
+    *,
     limit: int,
     storage_options: StorageOptions,
     progress: Progress | None,
 ) -> _Known:
-    """Return the files that have candidates, and of keys that were looked up at once those that are among them."""
+    """Return the files that have candidates, and the keys that have some if all were looked up at once."""
     if not lake.sources:
         return known
     # Without a zone keys prove nothing of files that have one; those Spark reads as they are, whatever its zone.
@@ -199,15 +194,15 @@ def _narrowed(
     files = [source for source in lake.sources if name_of(source) in names]
     LOG.info("reading %d of %d files", len(files), len(lake.sources))
     if left and is_frame(known.keys) and len(left[0]) > num_keys // 2:
-        # Of so many, Spark makes less of ours.
-        return _Known(known.keys, known.kind, files, left[0].nbytes <= limit, places)
+        # Spark joins so many faster from its own frame.
+        return replace(known, files=files, places=places, is_small=left[0].nbytes <= limit)
     if not left:  # they may be more than the driver holds
-        return _Known(known.keys, known.kind, files, places=places)
-    return _Known(left[0], known.kind, files, left[0].nbytes <= limit, places)
+        return replace(known, files=files, places=places, is_small=False)
+    return replace(known, keys=left[0], files=files, places=places, is_small=left[0].nbytes <= limit)
 
 
 def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
-    """Return the rows of the row groups that have candidates, or of their files where it cannot be so."""
+    """Return the rows of the row groups that have candidates, or of their files if row groups cannot be read."""
     from parquet_bloom.spark.row_groups import Unavailable, scan
 
     files, _ = FileEvaluator(Constant(True)).evaluate(known.files)
@@ -227,7 +222,7 @@ def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[s
     path = name_of(source)
     if (path, None) in places or (path, group.row_group) in places:
         return group
-    return replace(group, answer=CANNOT_MATCH, reason="it has no candidate")
+    return replace(group, answer=CANNOT_MATCH, reason="no key may be in it")
 
 
 def _mask(seen: bytes) -> pa.Array:

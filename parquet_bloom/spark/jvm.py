@@ -58,13 +58,26 @@ class _Java:
         if items.isEmpty():
             return []
         text = self._function("java.util.Objects", "toString", "java.lang.Object")
-        found: str = items.stream().map(self._getter(items, field)).map(text).collect(self._joined)
-        return found.split("\n")
+        lines: str = items.stream().map(self._getter(items, field)).map(text).collect(self._joined)
+        return lines.split("\n")
 
     def copies(self, splits: Any, chosen: list[Choice]) -> Any:
         """Return, for each choice, a copy of its split that starts and ends elsewhere.
 
-        Three buffers hold the numbers; a handle without arguments takes the next of each, and makes a split of them.
+        In Java it would be a loop over `chosen`:
+
+            split = splits.get(piece)
+            copies.add(new PartitionedFile(split.field1, split.field2, range.start, range.length, split.field5, ...))
+
+        Here the body of the loop is a handle, and each step takes arguments away from it until none is left:
+
+            make(field1, field2, start, length, field5, ...)    the constructor
+            make(field1, field2, field5, ...)                   length = lengths.get(), start = starts.get()
+            make(split, split, split, ...)                      fieldN = split.copy$default$N(), which Scala generates
+            make(split)                                         all fields are those of one split
+            make()                                              split = splits.get(pieces.get())
+
+        `pieces`, `starts` and `lengths` are buffers of the choices' numbers, whose `get` returns one after the other.
         """
         if not chosen:
             return self.jvm.java.util.ArrayList()
@@ -111,10 +124,10 @@ class _Java:
         return self._class_type.forName(name)
 
     def _array(self, kind: Any, items: Sequence[Any]) -> Any:
-        found = self._gateway.new_array(kind, len(items))
+        array = self._gateway.new_array(kind, len(items))
         for index, item in enumerate(items):
-            found[index] = item
-        return found
+            array[index] = item
+        return array
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Keys on their way to the executors: shared out, shipped once, shown as Spark shows them."""
+"""Sends keys to the executors: in parts, each once, and as types that Spark has."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parquet_bloom.errors import ColumnNotFoundError
+from parquet_bloom.spark.conditions import quoted_name
 from parquet_bloom.spark.session import is_connect
-from parquet_bloom.spark.tasks import (
-    packed_batches,
-    to_arrow,
-)
+from parquet_bloom.spark.tasks import packed_batches, to_arrow
 from parquet_bloom.values.encoding import literal_text
 from parquet_bloom.verbs.keys import Keys, KeySet, python_values, read_keys
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 BROADCAST_BYTES = 64 * 1024 * 1024
-"""What the keys of one broadcast may take, in Arrow's layout."""
+"""The most bytes of one broadcast's keys, in Arrow's layout."""
 
 
 # ---- keys, in parts that can be broadcast ------------------------------------------------
@@ -56,7 +54,7 @@ def _slice(keys: Keys, start: int, size: int) -> Keys:
 
 
 def _sorted(keys: Keys) -> Keys:
-    """Return the keys in order: what every task would else do, and parts of neighbours meet fewer row groups."""
+    """Return the keys in order: else every task would sort them, and neighbours are in fewer row groups."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -94,7 +92,7 @@ def _collected(keys: DataFrame, name: str, limit: int) -> Iterator[Keys]:
 
 
 def _is_small(keys: DataFrame, limit: int) -> bool:
-    """Return whether Spark itself expects the driver to hold the keys with ease; they are there sooner then."""
+    """Return whether Spark expects the keys to fit the driver easily; it is faster to collect them then."""
     try:
         expected = keys._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
         return int(str(expected)) <= 4 * limit
@@ -118,11 +116,6 @@ def only_column(keys: DataFrame, name: str) -> DataFrame:
     raise ColumnNotFoundError(name, keys.columns, where="the DataFrame of keys")
 
 
-def quoted_name(name: str) -> str:
-    """Return a column's name in backticks."""
-    return "`{}`".format(name.replace("`", "``"))
-
-
 def _arrow_type(keys: DataFrame, name: str) -> pa.DataType:
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -131,7 +124,7 @@ def _arrow_type(keys: DataFrame, name: str) -> pa.DataType:
 
 @dataclass
 class KeyPart:
-    """Keys as they are sent, and as Spark shows them; in each Python that has got them, also as columns store them."""
+    """Keys as they are sent, and as types that Spark has; each Python that receives them encodes them by column."""
 
     keys: Keys
     shown: pa.Array
@@ -139,7 +132,7 @@ class KeyPart:
 
 
 class ShippedKeys(Protocol):
-    """Keys on their way: a task's `value` is the same object for all tasks of its Python."""
+    """Keys that were sent: `value` is the same object for all tasks of a Python."""
 
     @property
     def value(self) -> KeyPart:

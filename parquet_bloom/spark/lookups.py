@@ -2,10 +2,10 @@
 
 The keys come to the driver as Arrow, are sorted there, and go to the executors as one broadcast; a key set above the
 limit goes as several, one after the other. An executor's Python hashes a broadcast once for each type of column, and
-then judges its share of the files as the local `lookup` does: statistics cut out a run of the sorted keys, the row
-group's filter is loaded once, and the run is checked in bulk. What it found travels as indexes of keys. So memory is
-bounded by the limit, whatever the number of keys or files is; the price is that the filters that no cache held are
-read again for the next broadcast.
+then evaluates its share of the files as the local `lookup` does: statistics narrow the sorted keys to a run, the row
+group's filter is loaded once, and the run is checked in bulk. The results travel as indexes of keys. So memory is
+bounded by the limit, however many keys or files there are; but filters that are not cached are read again for the
+next broadcast.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.predicates.binding import Findings
 from parquet_bloom.spark.conditions import is_rebasing
+from parquet_bloom.spark.keys import BROADCAST_BYTES, KeyPart, ShippedKeys, as_spark_shows, key_parts, ship_keys
 from parquet_bloom.spark.session import Settings, cores, interruptibly, is_connect, job
 from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
-    frame,
+    frame_of,
     live_sources_of,
     name_of,
     only,
@@ -43,7 +44,6 @@ from parquet_bloom.verbs.parallel import Progress
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-from parquet_bloom.spark.keys import BROADCAST_BYTES, KeyPart, ShippedKeys, as_spark_shows, key_parts, ship_keys
 
 
 def lookup(
@@ -63,11 +63,11 @@ def lookup(
 
     `keys` is a DataFrame with a column named like the last part of `column`, or with a single one; or what
     `parquet_bloom.lookup` takes. Columns: key, path, row_group, reason. What is not among the candidates is proved to
-    be absent. Files and filters that cannot be read keep every key, a whole file with a null row group. Keys that are
-    nowhere have a null path, without `absent` no row. The order is any. A table stands for its live files, with the
-    filters that it keeps for them: its directory, or an Iceberg table as `parquet_bloom.prune` takes it.
+    be absent. Files and filters that cannot be read keep every key, a whole file with a null row group. Absent keys
+    have a null path, without `absent` no row. Rows come in any order. A table is treated as its live files, with the
+    filters that it has for them: its directory, or an Iceberg table as `parquet_bloom.prune` takes it.
 
-    The session's time zone is that of keys without one. The jobs are done when this returns, and the rows stay on the
+    Keys without a time zone are in the session's. The jobs are done when this returns, and the rows stay on the
     executors until `unpersist()`. Keys of more than `broadcast_bytes` are looked up in parts, one after the other.
     Raises what `parquet_bloom.lookup` does.
     """
@@ -80,21 +80,21 @@ def lookup(
     settings = Settings.of(spark)
     view = SparkView.of_session(spark, settings.case_sensitive)
     task = LookupTask(path, settings.timezone, options, view, is_rebasing=is_rebasing(spark))
-    found: list[_Found] = []
+    parts: list[_Hits] = []
     try:
         for part in key_parts(spark, keys, path[-1], broadcast_bytes):
-            found.append(_find(spark, sources, snapshot, task, part, num_tasks, progress))
-        schema = candidates_schema(found[0].shown.type)
+            parts.append(_hits(spark, sources, task, part, snapshot=snapshot, num_tasks=num_tasks, progress=progress))
+        schema = candidates_schema(parts[0].shown.type)
         rows = [
-            of_part.rows(spark, absent).mapInArrow(_Rows(of_part.shipped, schema), from_arrow_schema(schema, True))
-            for of_part in found
+            hits.rows(spark, absent).mapInArrow(_Rows(hits.shipped, schema), from_arrow_schema(schema, True))
+            for hits in parts
         ]
         candidates = reduce(DataFrame.unionAll, rows).persist()
         with job(spark, "parquet_bloom: listing candidates"):
             interruptibly(spark, candidates.count)
     finally:
-        for of_part in found:
-            of_part.hits.unpersist()
+        for hits in parts:
+            hits.frame.unpersist()
     return candidates
 
 
@@ -115,7 +115,7 @@ def _hits_schema() -> pa.Schema:
 
 @dataclass
 class _Note:
-    """What a task has to say of all its files: which keys it saw, a byte for each, and what they made of the column."""
+    """What a task reports of all its files: which keys have hits, a byte for each, and what the column's types are."""
 
     seen: bytes
     understood: bool = False
@@ -124,27 +124,27 @@ class _Note:
 
 
 @dataclass
-class _Found:
-    """What the files gave for one part of the keys; `hits` are persisted, `seen` has a byte for each key."""
+class _Hits:
+    """The hits of one part of the keys; their `frame` is persisted, `seen` has a byte for each key."""
 
-    hits: DataFrame
+    frame: DataFrame
     shipped: ShippedKeys
     shown: pa.Array
     seen: bytes
     of_files: list[tuple[str, Hit]]
 
     def rows(self, spark: SparkSession, absent: bool) -> DataFrame:
-        """Return the hits, and with `absent` what stands for the keys that none has."""
-        found = self.hits.where("note is null")
+        """Return the hits, and with `absent` rows for the keys that have none."""
+        hits = self.frame.where("note is null")
         if self.of_files:
             whole = [(path, None, hit.reason, 0, len(self.shown), None, None) for path, hit in self.of_files]
-            return found.unionAll(spark.createDataFrame(whole, found.schema))
+            return hits.unionAll(spark.createDataFrame(whole, hits.schema))
         if not absent or all(self.seen):
-            return found
+            return hits
         nowhere = array("i", (index for index, is_seen in enumerate(self.seen) if not is_seen))
         pieces = [nowhere[at : at + _MOST_INDEXES].tobytes() for at in range(0, len(nowhere), _MOST_INDEXES)]
         rows = [(None, None, NOWHERE, 0, 0, bytearray(piece), None) for piece in pieces]
-        return found.unionAll(spark.createDataFrame(rows, found.schema))
+        return hits.unionAll(spark.createDataFrame(rows, hits.schema))
 
 
 _MOST_INDEXES = 1024 * 1024
@@ -156,20 +156,20 @@ _CHECKS = 8
 
 @dataclass(frozen=True)
 class LookupTask:
-    """Judges a share of the files; its rows are compact, its last one a note."""
+    """Looks up the keys in a share of the files; its rows are compact, and its last one is a note."""
 
     path: tuple[str, ...]
     timezone: str | None
     storage_options: StorageOptions
     view: SparkView
     shipped: ShippedKeys | None = None
-    lists_keys: bool = True  # else it tells which keys were seen at all
+    lists_keys: bool = True  # else it reports only which keys have hits at all
     is_rebasing: bool = False
 
     rows_at_once = 16  # each may have millions of indexes
 
     def __call__(self, paths: list[str], snapshot: Snapshot | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a task: what was found in some of the files."""
+        """Yield the rows of a task."""
         assert self.shipped is not None  # it is there before the task is sent
         part = self.shipped.value
         spare = None if self.lists_keys else _CHECKS * len(part.keys)
@@ -222,7 +222,7 @@ def _outcomes(
 
 
 def _marked(hit: Hit, seen: bytearray, lists_keys: bool) -> dict[str, Any]:
-    """Return which keys a hit is of, if they are wanted, and note them as seen."""
+    """Return the keys of a hit, if they are wanted, and mark them as seen."""
     keys = range(len(seen)) if hit.keys is None else hit.keys
     if isinstance(keys, range):
         seen[keys.start : keys.stop] = b"\1" * len(keys)
@@ -232,18 +232,19 @@ def _marked(hit: Hit, seen: bytearray, lists_keys: bool) -> dict[str, Any]:
     return {"keys": array("i", keys).tobytes()} if lists_keys else {}
 
 
-def _find(
+def _hits(
     spark: SparkSession,
     sources: list[Source],
-    snapshot: Snapshot | None,
     task: LookupTask,
     keys: Keys,
+    *,
+    snapshot: Snapshot | None,
     num_tasks: int | None,
     progress: Progress | None,
-) -> _Found:
+) -> _Hits:
     shown = as_spark_shows(keys.shown)
     shipped = ship_keys(spark, KeyPart(keys, shown))
-    hits = run(
+    frame = run(
         *(spark, sources, replace(task, shipped=shipped), _hits_schema()),
         description=_description(keys),
         snapshot=snapshot,
@@ -251,12 +252,12 @@ def _find(
         progress=progress,
     )
     try:
-        seen, findings = _seen(hits.where("note is not null").select("note").collect(), len(keys))
+        seen, findings = _seen(frame.where("note is not null").select("note").collect(), len(keys))
     except (ColumnNotFoundError, LiteralError):
-        hits.unpersist()
+        frame.unpersist()
         raise
     hit = Search(task.path, keys, timezone=task.timezone, findings=findings).conflict
-    return _Found(hits, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [])
+    return _Hits(frame, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [])
 
 
 def places_of(
@@ -265,7 +266,7 @@ def places_of(
     """Return the files and row groups that have candidates, and which keys are among them, a byte for each."""
     shipped = ship_keys(spark, KeyPart(keys, keys.shown))
     shares = shared_out(sources, TASKS_PER_CORE * cores(spark))
-    hits = frame(spark, shares, replace(task, shipped=shipped, lists_keys=False), _hits_schema())
+    hits = frame_of(spark, shares, replace(task, shipped=shipped, lists_keys=False), _hits_schema())
     try:
         with job(spark, _description(keys), progress), readable_errors():
             rows = interruptibly(spark, hits.select("note", "path", "row_group").collect)
@@ -283,9 +284,9 @@ def _description(keys: Keys) -> str:
 
 
 def _seen(rows: Iterable[Any], num_keys: int) -> tuple[bytes, Findings]:
-    """Return which keys any task saw, by their notes, and what all of them made of the column.
+    """Return which keys have hits in any task, by their notes, and what all of them know of the column's types.
 
-    Raises what concerns the keys, if no file understood them.
+    Raises what is wrong with the keys, if no file's column can be compared with them.
     """
     notes: list[_Note] = [pickle.loads(row[0]) for row in rows]
     refused = next((note.refused for note in notes if note.refused), None)

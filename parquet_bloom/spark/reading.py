@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from parquet_bloom.errors import PredicateError, UnsupportedError
 from parquet_bloom.filters.index import index_of
-from parquet_bloom.spark.conditions import LOG, is_column, trusted, understood
+from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, local_path, merging_table, name_of, paths_of
 from parquet_bloom.spark.views import SparkView
@@ -40,13 +40,13 @@ def read(
 ) -> DataFrame:
     """Return `spark.read.parquet(paths).where(where)`, made to read only the files that can match.
 
-    `where` is text or a Column, and Spark applies it again: the answer is Spark's own. What our parser cannot use, and
-    what this session's settings make doubtful, keeps every file. The schema is that of the whole set, and is there
-    with no file kept, too. What is left out was proved by the files as they were when this was called. `options` are
-    those of `spark.read`; `storage_options` are fsspec's, for the driver's own reading.
+    `where` is text or a Column, and Spark applies it again: the rows are those that Spark would return. Parts of it
+    that our parser cannot use, or that this session's settings make uncertain, prune nothing. The schema is that of all
+    files, also if none is kept. Files are pruned as they were when this was called. `options` are those of
+    `spark.read`; `storage_options` are those of fsspec, for what the driver reads.
 
-    With `row_groups`, a classic session reads exactly the row groups that can match, also of types whose filters Spark
-    does not use; where that cannot be done it logs why, and reads the files.
+    With `row_groups`, a classic session reads exactly the row groups that can match, also by filters of types that
+    Spark does not use; if that is not possible, it logs why and reads whole files.
     """
     if not isinstance(where, str) and not is_column(where):
         raise PredicateError(f"a condition for Spark is text or a Column, not {type(where).__name__}")
@@ -88,7 +88,7 @@ class Lake:
     sources: list[Source]
     options: Mapping[str, Any] = field(default_factory=dict)
     partition_names: frozenset[str] | None = frozenset()
-    """The columns that are folders, as Spark names them; None where it does not tell."""
+    """The columns that are folders, as Spark names them; None if it does not say."""
 
     def files(self, kept: Sequence[Source]) -> DataFrame:
         """Return a DataFrame over some of the files, with the schema and the partition columns of all."""
@@ -103,13 +103,13 @@ class Lake:
         # Spark refuses partitions below several folders, so the base of one file is that of all.
         if (base := self._base(sources[0])) is not None:
             reader = reader.option("basePath", base)
-        # Of more paths than it lists by itself Spark makes as many tasks, unless it is told how many to make.
+        # For more paths than the driver lists, Spark starts a task each, unless it is told how many to start.
         at_once = str(TASKS_PER_CORE * cores(self.spark)) if len(sources) > _LISTED_BY_DRIVER else None
         with changed(self.spark, "spark.sql.sources.parallelPartitionDiscovery.parallelism", at_once):
             frame = reader.parquet(*map(_escaped, map(name_of, sources)))
         if frame.columns == self.schema.names:
             return frame
-        return frame.select(*map(_quoted, self.schema.names))  # a partition column that the files hold, too, moves
+        return frame.select(*map(quoted_name, self.schema.names))  # a partition column that is also in the files moves
 
     def view(self, settings: Settings) -> SparkView:
         """Return how Spark reads the files."""
@@ -117,15 +117,15 @@ class Lake:
         return SparkView.of(self.spark, self.schema, settings.case_sensitive, folders)
 
     def doubtful(self) -> frozenset[str]:
-        """Return the columns of which it is not known whether they are folders: where Spark and this differ."""
+        """Return the columns that may or may not be folders, because Spark and this differ."""
         names = self.partition_names
         if not names:
             return frozenset()
-        found = {name for source in self.sources for name in self.partitions(source).constants}
-        return frozenset() if found == names else names | found
+        ours = {name for source in self.sources for name in self.partitions(source).constants}
+        return frozenset() if ours == names else names | ours
 
     def partitions(self, source: Source) -> Partitions:
-        """Return which of a file's folders Spark takes for columns: those next above it, from its base on."""
+        """Return which of a file's folders Spark reads as columns: those directly above it, from its base on."""
         if self.partition_names == frozenset():
             return Partitions()
         _, parts = _parts(name_of(source))
@@ -146,24 +146,24 @@ class Lake:
         return root + "/".join(parts[: self._base_length(parts)])
 
     def _base_length(self, parts: Sequence[str]) -> int:
-        """Return how many folders lead to that below which a file's are partitions; all where none are."""
+        """Return how many folders lead to the base; all of them if the file has no partitions."""
         if self._option("recursiveFileLookup").lower() == "true":
             return len(parts)
         base = self._option("basePath")
         bases = [_given(base)] if base else self.paths
-        above = [asked for _, asked in map(_parts, bases) if _leads_to(asked, parts, is_literal=bool(base))]
+        above = [folders for _, folders in map(_parts, bases) if _leads_to(folders, parts, is_literal=bool(base))]
         return max(map(len, above), default=len(parts))
 
     def _option(self, name: str) -> str:
         """Return an option, whatever the case of its name; the last one counts, as for Spark."""
-        found = [value for key, value in self.options.items() if key.lower() == name.lower()]
-        return "" if not found else str(found[-1])
+        values = [value for key, value in self.options.items() if key.lower() == name.lower()]
+        return "" if not values else str(values[-1])
 
 
-def _leads_to(asked: Sequence[str], parts: Sequence[str], *, is_literal: bool) -> bool:
+def _leads_to(folders: Sequence[str], parts: Sequence[str], *, is_literal: bool) -> bool:
     """Return whether a path of these names, each of which may be a glob, may be above a file, or the file."""
-    same = (a == b or (not is_literal and _is_glob(a)) for a, b in zip(asked, parts, strict=False))
-    return len(asked) <= len(parts) and all(same)
+    same = (a == b or (not is_literal and _is_glob(a)) for a, b in zip(folders, parts, strict=False))
+    return len(folders) <= len(parts) and all(same)
 
 
 def lake_of(
@@ -178,8 +178,8 @@ def lake_of(
     for path in given:
         if kind := merging_table(path, storage_options):
             raise UnsupportedError(
-                f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it by {kind}'s own "
-                "connector; prune and lookup tell which of its live files can match"
+                f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it with {kind}'s own "
+                "connector; prune and lookup show which of its live files can match"
             )
     options = dict(options or {})
     is_plain = not options and not any(map(_is_glob, given))
@@ -198,7 +198,7 @@ def lake_of(
 
 
 def _partition_names(frame: DataFrame) -> frozenset[str] | None:
-    """Return which columns of a plain read are folders, or None where Spark does not tell."""
+    """Return which columns of a plain read are folders, or None if Spark does not say."""
     try:
         schema = frame._jdf.queryExecution().analyzed().relation().partitionSchema()
         return frozenset(schema.fieldNames())
@@ -235,17 +235,13 @@ def _given(path: Any) -> str:
 
 
 def _decoded(uri: str) -> str:
-    """Return the path that a URI of Spark's stands for."""
+    """Return the path that a URI of Spark means."""
     return unquote(urlsplit(uri).path) if uri.startswith("file:") else unquote(uri)
 
 
 def _escaped(path: str) -> str:
-    """Return a path that Spark takes for itself, not for a glob."""
+    """Return a path that Spark does not read as a glob."""
     return "".join(f"\\{char}" if char in _GLOBBED else char for char in path)
-
-
-def _quoted(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))
 
 
 def _parts(path: str) -> tuple[str, list[str]]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NOTE = "_note"
-"""A column that a task fills in its first row, with what it has to say of all its files."""
+"""A column that a task fills in its first row, with what it reports of all its files."""
 
 
 def inspect(
@@ -54,13 +54,18 @@ def inspect(
     no file has.
     """
     call = partial(_inspected, columns=columns, storage_options=storage_options)
-    return _report(spark, sources_of(paths, storage_options), call, FileInfo, "reading filters", progress)
+    return _report(
+        *(spark, sources_of(paths, storage_options), call),
+        record=FileInfo,
+        description="reading filters",
+        progress=progress,
+    )
 
 
 def _inspected(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[FileInfo]:
     there, gone = present(paths, storage_options)
-    found = inspect_here(there, columns, storage_options=storage_options).files
-    return [*found, *(FileInfo(path, 0, error=GONE) for path in gone)]
+    files = inspect_here(there, columns, storage_options=storage_options).files
+    return [*files, *(FileInfo(path, 0, error=GONE) for path in gone)]
 
 
 def verify(
@@ -78,30 +83,36 @@ def verify(
     for a column that no file has.
     """
     call = partial(_verified, columns=columns, storage_options=storage_options)
-    return _report(spark, sources_of(paths, storage_options), call, VerifiedFile, "verifying filters", progress)
+    return _report(
+        *(spark, sources_of(paths, storage_options), call),
+        record=VerifiedFile,
+        description="verifying filters",
+        progress=progress,
+    )
 
 
 def _verified(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[VerifiedFile]:
     there, gone = present(paths, storage_options)
-    found = verify_here(there, columns, jobs=1, storage_options=storage_options).files
-    return [*found, *(VerifiedFile(path, error=GONE) for path in gone)]
+    files = verify_here(there, columns, jobs=1, storage_options=storage_options).files
+    return [*files, *(VerifiedFile(path, error=GONE) for path in gone)]
 
 
 def _report(
     spark: SparkSession,
     sources: list[Source],
     call: Callable[..., Sequence[FileInfo | VerifiedFile]],
+    *,
     record: type[FileInfo] | type[VerifiedFile],
-    what: str,
+    description: str,
     progress: Progress | None,
 ) -> DataFrame:
-    found = _noted(spark, sources, _Report(call), arrow_schema(record), what, progress)
-    notes = _notes(found)
+    rows = _noted(spark, sources, _Report(call), arrow_schema(record), description=description, progress=progress)
+    notes = _notes(rows)
     missing = [note for note in notes if isinstance(note, ColumnNotFoundError)]
     if missing and True not in notes:
-        found.unpersist()
+        rows.unpersist()
         raise missing[0]
-    return _without_notes(found)
+    return _without_notes(rows)
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,7 @@ class _Report:
 
 
 def _lacking(record: FileInfo | VerifiedFile, error: ColumnNotFoundError) -> FileInfo | VerifiedFile:
-    """Return what the local verbs say of a file that lacks the columns while others have them."""
+    """Return the record that the local verbs make of a file that lacks the columns, if others have them."""
     if isinstance(record, FileInfo) or record.error is not None:
         return record
     return replace(record, error=f"the file has no leaf column {error.name!r}")
@@ -143,8 +154,8 @@ def prune(
 
     The session's time zone and case sensitivity are those of the condition. The job is done when this returns, and its
     rows stay on the executors until `unpersist()`. Columns: path, size, row_groups (an array of structs with the fields
-    of `RowGroupVerdict`), not_pruned (why the file could not be judged), excluded and by (empty: here no table's log is
-    asked). A table stands for its live files, with the filters that it keeps for them: its directory, or an Iceberg
+    of `RowGroupVerdict`), not_pruned (why not, if so), excluded and by (empty: a table's log is not used
+    here). A table is treated as its live files, with the filters that it has for them: its directory, or an Iceberg
     table by its name in a `catalog`, as pyiceberg has loaded it, or by its metadata file.
     Raises what `parquet_bloom.prune` does.
     """
@@ -158,7 +169,7 @@ def prune(
     view = SparkView.of_session(spark, settings.case_sensitive)
     work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view)
     found, findings = without_conflicts(
-        lambda conflicting: _judged(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
+        lambda conflicting: _verdicts(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
         discard=lambda frame: frame.unpersist(),
     )
     if not found.where("not_pruned is null").isEmpty():
@@ -167,7 +178,7 @@ def prune(
 
 
 def _understood(spark: SparkSession, where: Any, source: Source | None, snapshot: Snapshot | None) -> Predicate:
-    """Return the condition as ours; a Column is one over the columns of this file, as its table calls them."""
+    """Return the condition as our predicate; a Column is over the columns of this file, under its table's names."""
     from pyspark.errors import PySparkException
 
     frame = None if source is None else partial(_rows_of, spark, source, snapshot)
@@ -191,19 +202,20 @@ def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> 
     return frame.toDF(*(names.get(name) or f"{uuid.uuid4()} (not of the table)" for name in frame.columns))
 
 
-def _judged(
+def _verdicts(
     spark: SparkSession, sources: list[Source], snapshot: Snapshot | None, work: _Prune, progress: Progress | None
 ) -> tuple[DataFrame, Findings]:
-    found = _noted(spark, sources, work, arrow_schema(FileVerdict), "pruning", progress, snapshot)
+    schema = arrow_schema(FileVerdict)
+    rows = _noted(spark, sources, work, schema, description="pruning", progress=progress, snapshot=snapshot)
     findings = Findings()
-    for note in _notes(found):
+    for note in _notes(rows):
         findings.merge(note)
-    return found, findings
+    return rows, findings
 
 
 @dataclass(frozen=True)
 class _Prune:
-    """A task that judges its files; its note is what they made of the condition."""
+    """A task that prunes its files; its note is what it learned of the condition's columns."""
 
     predicate: Predicate
     timezone: str
@@ -231,15 +243,19 @@ def _noted(
     sources: list[Source],
     work: Any,
     schema: pa.Schema,
-    what: str,
+    *,
+    description: str,
     progress: Progress | None,
     snapshot: Snapshot | None = None,
 ) -> DataFrame:
     import pyarrow as pa
 
-    schema = schema.append(pa.field(_NOTE, pa.binary()))
-    description = f"parquet_bloom: {what}"
-    return run(spark, sources, work, schema, description=description, snapshot=snapshot, progress=progress)
+    return run(
+        *(spark, sources, work, schema.append(pa.field(_NOTE, pa.binary()))),
+        description=f"parquet_bloom: {description}",
+        snapshot=snapshot,
+        progress=progress,
+    )
 
 
 def _with_note(records: Iterable[Record], note: object) -> Iterator[dict[str, Any]]:
@@ -249,13 +265,13 @@ def _with_note(records: Iterable[Record], note: object) -> Iterator[dict[str, An
         data = None
 
 
-def _notes(found: DataFrame) -> list[Any]:
-    return [pickle.loads(row[0]) for row in found.where(f"{_NOTE} is not null").select(_NOTE).collect()]
+def _notes(noted: DataFrame) -> list[Any]:
+    return [pickle.loads(row[0]) for row in noted.where(f"{_NOTE} is not null").select(_NOTE).collect()]
 
 
-def _without_notes(found: DataFrame) -> DataFrame:
+def _without_notes(noted: DataFrame) -> DataFrame:
     """Return a frame that is persisted itself, so that its `unpersist` frees the rows."""
-    rows = found.drop(_NOTE).persist()
+    rows = noted.drop(_NOTE).persist()
     rows.count()
-    found.unpersist()
+    noted.unpersist()
     return rows

@@ -1,7 +1,7 @@
 """`add` and `drop` on executors: a call of the local verb for each file, wherever its task runs.
 
-What makes this safe is in the local verb: a file is replaced in one step or not at all, two writers exclude each other,
-and where a filter is there nothing is left to do. So a task may fail, be killed, be repeated, or run twice at once.
+The local verb makes this safe: a file is replaced in one step or not at all, two writers exclude each other, and a
+file that has its filters is left alone. So a task may fail, be killed, be repeated, or run twice at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
 from parquet_bloom.spark.session import cores, interruptibly, job
-from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame, paths_of, readable_errors
+from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame_of, paths_of, readable_errors
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.local_files import leftovers
 from parquet_bloom.storage.rewrite import join_output, rewrite
@@ -53,7 +53,7 @@ WAITS = (*(0.1 * 2**n for n in range(7)), *(10.0,) * 30)
 
 _Row = FileAdded | FileDropped
 _Outcome = tuple[_Row, ColumnNotFoundError | None]
-"""What came of a file; with the error if it lacks a column that was asked for."""
+"""The row of a file; with the error if it lacks a requested column."""
 
 
 def add(
@@ -78,18 +78,14 @@ def add(
     """Return a row for each file: what was done to give `columns` a filter in every row group that has none.
 
     `paths` may be a DataFrame with a column `path`; all else is as for `parquet_bloom.add`. The job has run when this
-    returns, and its rows are with the driver: to use them again writes nothing again. Columns: those of `FileAdded`.
+    returns, and its rows are on the driver: using them again does not write again. Columns: those of `FileAdded`.
 
-    Files are checked and written one by one: a file that cannot be done right, or goes away meanwhile, is a row with
-    the status `refused` and its error, and fails nothing else. A call that was cut short can be made again: what is
-    done is `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
+    Files are checked and written one by one: a file that cannot be done right, or is deleted meanwhile, is a row with
+    the status `refused` and its error, and the others go on. A call that was interrupted can be repeated: files that
+    are done are `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
     """
     options = {
-        "columns": columns
-        if isinstance(columns, str)
-        else dict(columns)
-        if isinstance(columns, Mapping)
-        else [*columns],
+        "columns": dict(columns) if isinstance(columns, Mapping) else _as_list(columns),
         "jobs": 1,
         "fpp": fpp,
         "ndv": ndv,
@@ -103,7 +99,8 @@ def add(
         "any_name": any_name,
         "storage_options": storage_options,
     }
-    return _retrofit(spark, paths, _Retrofit(add_here, FileAdded, options), output, "adding filters", progress)
+    work = _Retrofit(add_here, FileAdded, options)
+    return _retrofit(spark, paths, work, output=output, description="adding filters", progress=progress)
 
 
 def drop(
@@ -127,7 +124,7 @@ def drop(
     for `add`. Columns: those of `FileDropped`.
     """
     options = {
-        "columns": columns if columns is None or isinstance(columns, str) else list(columns),
+        "columns": columns if columns is None else _as_list(columns),
         "restore": restore,
         "all": all,
         "jobs": 1,
@@ -137,7 +134,13 @@ def drop(
         "any_name": any_name,
         "storage_options": storage_options,
     }
-    return _retrofit(spark, paths, _Retrofit(drop_here, FileDropped, options), output, "dropping filters", progress)
+    work = _Retrofit(drop_here, FileDropped, options)
+    return _retrofit(spark, paths, work, output=output, description="dropping filters", progress=progress)
+
+
+def _as_list(columns: Sequence[str] | str) -> list[str]:
+    """Return columns as a list that can be pickled; a bare string is one column."""
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 # ---- the driver's part -------------------------------------------------------------------
@@ -147,14 +150,15 @@ def _retrofit(
     spark: SparkSession,
     paths: Any,
     work: _Retrofit,
+    *,
     output: PathLike | None,
-    what: str,
+    description: str,
     progress: Progress | None,
 ) -> DataFrame:
     work.call([])  # raises what would be wrong for any file
-    asked = listed(paths_of(paths))
-    sources = parquet_only(find(asked, storage_options=work.options["storage_options"]))
-    targets = targets_of(sources, asked, output)
+    given = listed(paths_of(paths))
+    sources = parquet_only(find(given, storage_options=work.options["storage_options"]))
+    targets = targets_of(sources, given, output)
     left = [
         is_left_alone(source, target, work.options["any_name"]) for source, target in zip(sources, targets, strict=True)
     ]
@@ -165,7 +169,7 @@ def _retrofit(
     ]
     try:
         changed = [item for item, is_left in zip(items, left, strict=True) if not is_left]
-        done = iter(_outcomes(spark, changed, work, what, progress))
+        done = iter(_outcomes(spark, changed, work, description, progress))
     except BaseException:
         _clear_away(sources, targets)
         raise
@@ -180,9 +184,9 @@ def _retrofit(
 
 
 def _outcomes(
-    spark: SparkSession, items: list[_Item], work: _Retrofit, what: str, progress: Progress | None
+    spark: SparkSession, items: list[_Item], work: _Retrofit, description: str, progress: Progress | None
 ) -> list[_Outcome]:
-    """Return what the tasks made of each item, in order."""
+    """Return the outcome of each item, in order."""
     import pyarrow as pa
 
     if not items:
@@ -191,8 +195,8 @@ def _outcomes(
     num_tasks = max(TASKS_PER_CORE * cores(spark), -(-sum(weights) // TASK_BYTES))
     shares = [[items[index].packed() for index in share] for share in balanced(weights, num_tasks)]
     schema = pa.schema([("number", pa.int64()), ("outcome", pa.binary())])
-    with job(spark, f"parquet_bloom: {what}", progress), readable_errors():
-        rows = interruptibly(spark, frame(spark, shares, work, schema).collect)
+    with job(spark, f"parquet_bloom: {description}", progress), readable_errors():
+        rows = interruptibly(spark, frame_of(spark, shares, work, schema).collect)
     outcomes = {row["number"]: pickle.loads(row["outcome"]) for row in rows}
     return [outcomes[item.number] for item in items]
 
@@ -230,13 +234,13 @@ def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
 
 
 def _refresh(spark: SparkSession, sources: list[Source], output: PathLike | None) -> None:
-    """Have Spark look again at what it cached of the folders that changed."""
+    """Have Spark refresh what it cached of the folders that changed."""
     if output is not None:
         folders = [_name(sources[0], join_output(sources[0].fs, os.fspath(output)))]
     else:
         folders = [_name(source, source.path.removesuffix(source.relative).rstrip("/") or "/") for source in sources]
     for folder in dict.fromkeys(folders):
-        with suppress(Exception):  # a store that Spark does not know has nothing in its caches
+        with suppress(Exception):  # Spark has cached nothing of a store that it does not know
             spark.catalog.refreshByPath(f"file:{folder}" if sources[0].is_local else folder)
 
 
@@ -247,7 +251,7 @@ def _local_frame(spark: SparkSession, rows: list[_Row], record: type[_Row]) -> D
 
 
 def _sayable(value: Any) -> Any:
-    """Return plain data whose texts are all UTF-8, as Spark's are: the name of a file need not be."""
+    """Return plain data whose texts are all UTF-8, as Spark needs it: the name of a file may not be."""
     if isinstance(value, str):
         return value.encode(errors="surrogateescape").decode(errors="replace")
     if isinstance(value, dict):
@@ -275,7 +279,7 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Retrofit:
-    """A task that calls a verb for each of its files; whatever comes of one becomes its row."""
+    """A task that calls a verb for each of its files; each becomes a row, also one that fails."""
 
     verb: Callable[..., Added | Dropped]
     record: type[_Row]
@@ -295,15 +299,15 @@ class _Retrofit:
         return self.record(item.path, item.path, "unchanged", item.size, notes=(UNFAMILIAR,)), None
 
     def outcome(self, item: _Item) -> _Outcome:
-        """Return what came of one file; no error gets out."""
+        """Return the outcome of one file; an error is part of it."""
         try:
-            return self._settled(item), None
+            return self._row(item), None
         except Exception as error:
             row = self.record(item.path, item.target or item.path, "refused", item.size, error=describe_error(error))
             return row, error if isinstance(error, ColumnNotFoundError) else None
 
-    def _settled(self, item: _Item) -> _Row:
-        """Return what came of one file once no other attempt at it is under way."""
+    def _row(self, item: _Item) -> _Row:
+        """Return the row of one file, once no other attempt at it is running."""
         for wait in WAITS:
             try:
                 return self._done(item, strict=True)
@@ -315,23 +319,23 @@ class _Retrofit:
                 break
             except (ParquetBloomError, OSError):
                 break
-        return self._done(item)  # once more: the row of what is refused has more to tell than its error
+        return self._done(item)  # once more: the row of a refused file says more than its error
 
     def _done(self, item: _Item, **options: Any) -> _Row:
         is_changed = self._source(item).size != item.size
         if is_changed and "replace" in self.options:
-            options["replace"] = False  # what is there is as new as was asked for
+            options["replace"] = False  # an earlier attempt has replaced its filters
         (row,) = self.call([item.path], output=item.target, **options)
         if row.status == "unchanged" and row.size != item.size:
             return dataclasses.replace(row, notes=(*row.notes, EARLIER))
         return row
 
     def _source(self, item: _Item) -> Source:
-        """Return the file as it is now; one that is gone is not taken for a glob that names others."""
-        found = find(item.path, storage_options=self.options["storage_options"])
-        if len(found) != 1 or item.path not in (found[0].path, found[0].name):
+        """Return the file as it is now; the path of one that is gone is not read as a glob."""
+        sources = find(item.path, storage_options=self.options["storage_options"])
+        if len(sources) != 1 or item.path not in (sources[0].path, sources[0].name):
             raise FileNotFoundError(f"{item.path}: no such file or directory")
-        return found[0]
+        return sources[0]
 
     def _made(self, item: _Item) -> _Row | None:
         """Return the row of a file whose target an earlier attempt made; None if that is not what is there."""

@@ -1,9 +1,9 @@
 """Reads exactly the kept row groups of a pruning with Spark's own vectorised reader.
 
-Spark gives a row group to the split that holds its midpoint. Its plan for a frame lists the splits of each file; here
-they are exchanged for splits that hold the midpoints of kept row groups only, and Spark's Parquet reader is run over
-those. That takes Spark's internals, which are the same from 3.5 to 4.3: whatever is not as expected raises
-`Unavailable`, before any row is read, and the plain frame is as right as it was.
+Spark reads a row group with the split that contains its midpoint. Its plan for a frame lists the splits of each file;
+here they are replaced by splits that contain the midpoints of kept row groups only, and Spark's Parquet reader is run
+over those. That takes Spark's internals, which are the same from 3.5 to 4.3: whatever is not as expected raises
+`Unavailable`, before any row is read, and the plain frame still gives the right rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from parquet_bloom.format.footer import Footer
+from parquet_bloom.spark.conditions import quoted_name
+from parquet_bloom.spark.jvm import Choice, Range, internals_of
 from parquet_bloom.storage import local_files
 from parquet_bloom.storage.cache import SHARED, Cache, footer_of
 from parquet_bloom.storage.drive import drive
@@ -31,7 +33,6 @@ from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-from parquet_bloom.spark.jvm import Choice, Range, internals_of
 
 
 class Unavailable(Exception):
@@ -46,52 +47,53 @@ def scan(
     columns: Sequence[Any] | None = None,
     cache: Cache | None = None,
 ) -> DataFrame:
-    """Return `frame`, which reads files of `pruning`, without the row groups that were ruled out.
+    """Return `frame`, which reads files of `pruning`, without the row groups that were pruned.
 
     `frame` is what `spark.read...parquet(...)` returns, perhaps with its columns selected, or a union of such reads.
     With `where` and `columns` the result is that of `.where(where).select(*columns)`, and both reach the Parquet
     reader, which what is done to the result later does not. Without `where` its rows are all rows of the kept row
-    groups. A file that was not pruned, that `pruning` does not know, or that changed since is read whole.
+    groups. A file that was not pruned, that `pruning` does not know, or that changed since is read as a whole.
 
-    The result is a frame like any other, but Spark knows no size of it, and it keeps to the files as they are now. Rows
-    reach the query one by one, not in batches: where nothing was ruled out the frame itself is faster, and is returned.
+    The result is a frame like any other, but Spark does not know its size, and it reads the files as they are now. Rows
+    reach the query one by one, not in batches: where nothing was pruned the frame itself is faster, and is returned.
     Raises `Unavailable` for any other frame, and if this Spark does not pass a test on three tiny row groups, which is
-    made once. What Spark itself says of `where` and `columns` is raised as it is.
+    made once. Spark's own errors about `where` and `columns` are raised as they are.
     """
-    reads, judged = _plain_reads(frame), _judged(pruning)
-    if not judged:
+    reads, pruned = _plain_reads(frame), _pruned(pruning)
+    if not pruned:
         return _finished(frame, where, columns)
     if problem := _canary_problem(frame.sparkSession):
         raise Unavailable(problem)
-    return _scan(frame, reads, judged, where, columns, SHARED if cache is None else cache)
+    return _scan(frame, reads, pruned, where=where, columns=columns, cache=SHARED if cache is None else cache)
 
 
 def _scan(
     frame: DataFrame,
     reads: list[DataFrame],
-    judged: _Files,
-    where: Any,
-    columns: Sequence[Any] | None,
+    pruned: _Files,
+    *,
+    where: Any = None,
+    columns: Sequence[Any] | None = None,
     cache: Cache,
 ) -> DataFrame:
     from pyspark.errors import AnalysisException
 
-    asked = _finished(frame, where, columns)
+    plain = _finished(frame, where, columns)
     with _internals("this Spark cannot be made to read row groups"):
         try:
-            rows = _finished(_united(reads, judged, where, columns, cache), where, columns)
+            rows = _finished(_united(reads, pruned, where, columns, cache), where, columns)
         except AnalysisException:  # Spark did not need a column of the condition, and so did not read it
-            rows = _finished(_united(reads, judged, where, None, cache), where, columns)
-        if rows.schema != asked.schema:
+            rows = _finished(_united(reads, pruned, where, None, cache), where, columns)
+        if rows.schema != plain.schema:
             raise Unavailable("the columns that are read by row groups are not those of the frame")
     return rows
 
 
 def _united(
-    reads: list[DataFrame], judged: _Files, where: Any, columns: Sequence[Any] | None, cache: Cache
+    reads: list[DataFrame], pruned: _Files, where: Any, columns: Sequence[Any] | None, cache: Cache
 ) -> DataFrame:
     """Return the kept row groups of all reads, in the columns that Spark needs for `where` and `columns`."""
-    frames = [_kept_rows(_Leaf(_finished(read, where, columns)), read, judged, cache) for read in reads]
+    frames = [_kept_rows(_Leaf(_finished(read, where, columns)), read, pruned, cache) for read in reads]
     if any(other.schema != frames[0].schema for other in frames):
         raise Unavailable("the parts of the union are read in different columns")
     return functools.reduce(lambda left, right: left.union(right), frames)
@@ -102,16 +104,12 @@ def _finished(rows: DataFrame, where: Any, columns: Sequence[Any] | None) -> Dat
     return rows if columns is None else rows.select(*columns)
 
 
-def _kept_rows(leaf: _Leaf, read: DataFrame, judged: _Files, cache: Cache) -> DataFrame:
+def _kept_rows(leaf: _Leaf, read: DataFrame, pruned: _Files, cache: Cache) -> DataFrame:
     """Return those columns of a read that its leaf gives, of the kept row groups."""
     if not set(leaf.names) <= set(read.columns):
         raise Unavailable("columns that Spark makes up, such as _metadata, cannot be read by row groups")
-    rows = leaf.rows(_choices(leaf, judged, cache))
-    return rows.select(*(_quoted(name) for name in read.columns if name in leaf.names))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    rows = leaf.rows(_choices(leaf, pruned, cache))
+    return rows.select(*(quoted_name(name) for name in read.columns if name in leaf.names))
 
 
 @contextlib.contextmanager
@@ -167,11 +165,11 @@ def _check_read(plan: Any) -> None:
     while _kind(plan) == "Project" and plan.outputSet().subsetOf(plan.child().outputSet()):  # no new column
         plan = plan.child()
     if _kind(plan) == "DataSourceV2Relation":
-        raise Unavailable("Spark reads this by its second data source interface")
+        raise Unavailable("Spark reads this through data source V2")
     if _kind(plan) != "LogicalRelation" or _kind(relation := plan.relation()) != "HadoopFsRelation":
-        raise Unavailable(f"the frame is not a plain read of files but a {_kind(plan)}")
+        raise Unavailable(f"the frame is not a plain read of files, but a {_kind(plan)}")
     if (reader := relation.fileFormat().getClass().getName()) != _PARQUET:
-        raise Unavailable(f"the frame is not read by Spark's own Parquet reader but by {reader}")
+        raise Unavailable(f"the frame is not read by Spark's own Parquet reader, but by {reader}")
     if relation.bucketSpec().isDefined():
         raise Unavailable("the table is bucketed, and its splits are its buckets")
 
@@ -208,7 +206,7 @@ def ranges(row_groups: Iterable[RowGroup], most: int) -> list[Range]:
         start, stop, is_kept = min(group.start, same.start), max(group.stop, same.stop), group.is_kept or same.is_kept
         by_midpoint[group.midpoint] = RowGroup(group.midpoint, start, stop, is_kept)
     groups = list(by_midpoint.values())
-    found: list[Range] = []
+    joined: list[Range] = []
     index = 0
     while index < len(groups):
         if not groups[index].is_kept:
@@ -224,9 +222,9 @@ def ranges(row_groups: Iterable[RowGroup], most: int) -> list[Range]:
         stop = max(groups[last].stop, groups[last].midpoint + 1)
         if last + 1 < len(groups):
             stop = min(stop, groups[last + 1].midpoint)
-        found.append(Range(start, stop - start))
+        joined.append(Range(start, stop - start))
         index = last + 1
-    return found
+    return joined
 
 
 def midpoints(footer: Footer) -> list[int] | None:
@@ -235,13 +233,13 @@ def midpoints(footer: Footer) -> list[int] | None:
     That is where the first column chunk starts, and half of the row group's compressed size, or where that is not set
     half the sum of its column chunks'.
     """
-    found = []
+    offsets = []
     for group in footer.metadata.row_groups:
         midpoint = _midpoint(group)
         if midpoint is None or midpoint >= footer.file_size:
             return None
-        found.append(midpoint)
-    return found
+        offsets.append(midpoint)
+    return offsets
 
 
 def _midpoint(group: Any) -> int | None:
@@ -258,7 +256,7 @@ def _midpoint(group: Any) -> int | None:
     return None if start < 0 or total < 0 else start + total // 2
 
 
-# ---- which of Spark's splits are exchanged -----------------------------------------------
+# ---- which of Spark's splits are replaced ------------------------------------------------
 
 
 class _Piece(NamedTuple):
@@ -276,7 +274,7 @@ _Files = dict[_Key, tuple[FileVerdict, Source]]
 
 
 def _key_of_uri(uri: str) -> _Key:
-    """Return what tells a file apart, from the percent-encoded URI of Spark's listing."""
+    """Return what identifies a file, from the percent-encoded URI of Spark's listing."""
     scheme, _, rest = uri.partition(":")
     return _ALIASES.get(scheme, scheme), unquote(rest.removeprefix("//"), errors="surrogateescape")
 
@@ -291,8 +289,8 @@ def _key_of_source(source: Source) -> _Key:
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 
 
-def _judged(pruning: Pruning) -> _Files:
-    """Return the files of which a part was ruled out."""
+def _pruned(pruning: Pruning) -> _Files:
+    """Return the files of which a part was pruned."""
     pairs = zip(pruning.all_files, pruning._sources, strict=True)
     return {
         _key_of_source(source): (file, source)
@@ -301,22 +299,22 @@ def _judged(pruning: Pruning) -> _Files:
     }
 
 
-def _unchanged(judged: _Files, pieces: list[_Piece]) -> _Files:
-    """Return the judged files of a plan that were the same when they were judged, when Spark listed them, and are."""
+def _unchanged(pruned: _Files, pieces: list[_Piece]) -> _Files:
+    """Return the pruned files of a plan that have not changed since they were pruned, nor since Spark listed them."""
     listed: dict[_Key, tuple[Source, int]] = {}
     changed = set()
     for piece in pieces:
-        if (key := _key_of_uri(piece.path)) in judged:
-            file, source = judged[key]
+        if (key := _key_of_uri(piece.path)) in pruned:
+            file, source = pruned[key]
             listed[key] = source, piece.modified
             if piece.file_size != file.size:
                 changed.add(key)
     changed |= _changed({key: pair for key, pair in listed.items() if key not in changed})
-    return {key: judged[key] for key in listed if key not in changed}
+    return {key: pruned[key] for key in listed if key not in changed}
 
 
 def _changed(listed: dict[_Key, tuple[Source, int]]) -> set[_Key]:
-    """Return the files that are not what was judged, now or when Spark listed them with that modification time."""
+    """Return the files that are not what was pruned, now or when Spark listed them with that modification time."""
     changed = set()
     remote: dict[int, dict[_Key, Source]] = defaultdict(dict)
     for key, (source, modified) in listed.items():
@@ -344,9 +342,9 @@ def _is_same_local(source: Source, modified: int) -> bool:
 
 
 def _row_groups(known: _Files, cache: Cache) -> dict[_Key, list[RowGroup]]:
-    """Return the row groups of each file, but for files of which nothing is kept, or not known how Spark splits them.
+    """Return the row groups of each file; none of a file that is skipped.
 
-    Of the former the list is empty; the latter are left out.
+    A file is missing if it is not known how Spark splits it.
     """
     found: dict[_Key, list[RowGroup]] = {key: [] for key, (file, _) in known.items() if not file.is_kept}
     parts = {key: pair for key, pair in known.items() if key not in found}
@@ -359,10 +357,10 @@ def _row_groups(known: _Files, cache: Cache) -> dict[_Key, list[RowGroup]]:
     return found
 
 
-def _choices(leaf: _Leaf, judged: _Files, cache: Cache) -> list[Choice]:
+def _choices(leaf: _Leaf, pruned: _Files, cache: Cache) -> list[Choice]:
     """Return what of a leaf's files is to be read."""
     pieces = leaf.pieces()
-    known = _unchanged(judged, pieces)
+    known = _unchanged(pruned, pieces)
     return _chosen(pieces, known, _row_groups(known, cache), leaf.splitting())
 
 
@@ -371,7 +369,7 @@ def _chosen(
 ) -> list[Choice]:
     """Return what to read: Spark's own splits of files that are not known, and ranges of the others.
 
-    A range goes by the split that it lies in, whose executors are the near ones. A file that was listed twice has two
+    A range takes the place of the split that it lies in, whose executors are near. A file that was listed twice has two
     such splits, and is read twice.
     """
     chosen = []
@@ -412,12 +410,12 @@ class _Splitting:
 class _Leaf:
     """The scan in the physical plan of a frame, and its splits, which stay in the JVM."""
 
-    def __init__(self, asked: DataFrame) -> None:
-        self._kind_of_frame = type(asked)
-        self._session = asked.sparkSession
+    def __init__(self, frame: DataFrame) -> None:
+        self._kind_of_frame = type(frame)
+        self._session = frame.sparkSession
         self._spark: Any = self._session._jsparkSession
         self._java = internals_of(self._session.sparkContext._gateway)
-        leaves = asked._jdf.queryExecution().sparkPlan().collectLeaves()
+        leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
         if leaves.size() != 1 or _kind(leaves.apply(0)) != "FileSourceScanExec":
             raise Unavailable("Spark does not read the frame by one scan: it may be cached, or known to be empty")
         self._scan = leaves.apply(0)
@@ -496,7 +494,7 @@ _PROBLEMS: dict[tuple[str, int], str | None] = {}
 
 
 def _canary_problem(session: SparkSession) -> str | None:
-    """Return why this session's Spark is not to be trusted with row groups, or None; found out once for a session."""
+    """Return why this session's Spark cannot be trusted with row groups, or None; it is tested once for a session."""
     with _internals("the session cannot be told from others"):
         spark: Any = session._jsparkSession
         key = session.sparkContext.applicationId, spark.hashCode()
@@ -510,19 +508,19 @@ def _tried(session: SparkSession) -> str | None:
         path = Path(folder, "canary.parquet")
         path.write_bytes(zlib.decompress(base64.b64decode(_CANARY)))
         try:
-            found = _canary(session, path)
+            values = _canary(session, path)
         except Unavailable as problem:
             return str(problem)
-    return None if found == [1, 1] else f"Spark {session.version} reads other row groups than those that it was given"
+    return None if values == [1, 1] else f"Spark {session.version} does not read the row groups that it was given"
 
 
 def _canary(session: SparkSession, path: Path) -> list[int]:
     """Return what is read of the row group of ones."""
     with _internals("the test of three row groups failed"):
         frame = session.read.schema("k int").parquet(path.as_uri())
-        judged, cache = _judged(prune(path, "k = 1")), Cache(0)
+        pruned, cache = _pruned(prune(path, "k = 1")), Cache(0)
         if str(session.sparkContext.master).startswith("local"):
-            rows = _scan(frame, _plain_reads(frame), judged, None, None, cache).collect()
+            rows = _scan(frame, _plain_reads(frame), pruned, cache=cache).collect()
             return [row.k for row in rows]
         leaf = _Leaf(frame)  # executors on other machines do not see the file, so the driver reads it
-        return [row.getInt(0) for row in leaf.read_here(_choices(leaf, judged, cache))]
+        return [row.getInt(0) for row in leaf.read_here(_choices(leaf, pruned, cache))]

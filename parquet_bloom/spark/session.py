@@ -1,4 +1,4 @@
-"""What is asked of a Spark session, classic or Connect: its settings, its size, its jobs; and starting one."""
+"""A Spark session, classic or Connect: starting one, its settings, its cores and its jobs."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _T = TypeVar("_T")
 _POLL_SECONDS = 0.2
 
 _END_SECONDS = 15.0
-"""How long cancelled tasks may take to end: Spark kills their Python two seconds after it was told."""
+"""How long cancelled tasks may take to end: Spark kills their Python after two seconds."""
 
 _KILLED_SECONDS = 6.0
-"""How long they are given where nobody tells whether they have."""
+"""How long to wait for them with Connect, which does not report whether they have ended."""
 
 
 def start(
@@ -87,7 +87,7 @@ def start(
 
 
 def _require_answer(remote: str) -> None:
-    """Raise where nothing listens: the client would try again for many minutes."""
+    """Raise if nothing listens: the client would retry for many minutes."""
     address = urlsplit(remote.partition(";")[0])
     try:
         socket.create_connection(
@@ -121,7 +121,7 @@ def _active() -> SparkSession | None:
 
 @contextlib.contextmanager
 def running(master: str | None = None) -> Iterator[SparkSession]:
-    """Have a session: the running one, or else a new one that logs errors only and is stopped at the end."""
+    """Yield the running session, or else a new one that logs errors only and is stopped at the end."""
     if (active := _active()) is not None:
         yield active
         return
@@ -134,7 +134,7 @@ def running(master: str | None = None) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def changed(spark: SparkSession, key: str, value: str | None) -> Iterator[None]:
-    """Have a setting of the session at another value meanwhile; at its own for None."""
+    """Change a setting of the session inside the block; None changes nothing."""
     if value is None:
         yield
         return
@@ -156,7 +156,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What of a session's configuration decides how a condition is understood."""
+    """The part of a session's configuration that decides how a condition is understood."""
 
     timezone: str
     case_sensitive: bool
@@ -177,7 +177,7 @@ def setting(spark: SparkSession, key: str, default: str = "") -> str:
 
 
 def cores(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as can be told."""
+    """Return how many tasks run at once, as far as it is known."""
     if is_connect(spark):
         return int(setting(spark, "spark.default.parallelism") or setting(spark, "spark.sql.shuffle.partitions", "8"))
     return max(1, int(spark.sparkContext.defaultParallelism))
@@ -225,9 +225,9 @@ def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 
 
 def interruptibly(spark: SparkSession, call: Callable[[], _T]) -> _T:
-    """Return what `call` does, on a thread of its own: an interrupt ends the wait for it, not a word with the JVM.
+    """Return the result of `call`, made on its own thread: an interrupt ends the wait, not a call to the JVM.
 
-    The thread's connection to the JVM would otherwise be left with an answer under way, and could cancel nothing.
+    Otherwise this thread's connection to the JVM would still wait for an answer, and could not cancel anything.
     """
     if is_connect(spark):
         return call()

@@ -1,7 +1,7 @@
 """Work on many files, shared out among a cluster's executors: many paths a task, balanced by size, results as rows.
 
-An executor's Python calls the same verbs as the driver's would, on its share of the paths. So it needs parquet_bloom
-installed, and reaches the files through fsspec.
+An executor's Python calls the same verbs as the driver would, on its share of the paths. So parquet_bloom must be
+installed there, and the files are read through fsspec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Work = Callable[..., Iterable[dict[str, Any]]]
-"""What a task does with its paths, and with the part of a snapshot that is of them: rows of the announced schema."""
+"""What a task does with its paths, and with their part of a snapshot: it returns rows of the announced schema."""
 
 TASKS_PER_CORE = 2
 """More tasks would balance better; a task with Python in it costs some 30 ms."""
@@ -46,7 +46,7 @@ def paths_of(paths: Any) -> PathLike | list[PathLike]:
 
 
 def local_path(path: PathLike) -> str:
-    """Return a path, of a `file:` URI what stands in it: to Hadoop it is not encoded, and has no query or fragment."""
+    """Return a path, of a `file:` URI as Hadoop reads it: not percent-decoded, and without query or fragment."""
     text = os.fspath(path)
     if not text.startswith("file:"):
         return text
@@ -63,10 +63,10 @@ def live_sources_of(
     paths: Any, storage_options: StorageOptions, catalog: str | None = None
 ) -> tuple[list[Source], Snapshot | None]:
     """Return the files that `paths` name, which may be a DataFrame; of a table the live ones, and their snapshot."""
-    asked = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
+    given = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
     if catalog is None:
-        asked = [given if is_table(given) else paths_of(given) for given in listed_paths(asked)]
-    sources, snapshot = live_sources(asked, catalog=catalog, storage_options=storage_options)
+        given = [path if is_table(path) else paths_of(path) for path in listed_paths(given)]
+    sources, snapshot = live_sources(given, catalog=catalog, storage_options=storage_options)
     return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 
@@ -79,11 +79,11 @@ def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None
     return kind if kind in ("Hudi", "Paimon") else None
 
 
-GONE = "the file was there when the call began, and is not any more"
+GONE = "the file was deleted after the call began"
 
 
 def present(paths: list[str], storage_options: StorageOptions) -> tuple[list[str], list[str]]:
-    """Return which of the files are there, and which are gone since the driver listed them."""
+    """Return which of the files are there, and which were deleted since the driver listed them."""
     try:
         find(paths, storage_options=storage_options)
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def name_of(source: Source) -> str:
     return source.path if source.is_local else source.name
 
 
-def frame(
+def frame_of(
     spark: SparkSession,
     shares: Sequence[list[str]],
     work: Work,
@@ -171,10 +171,10 @@ def run(
     """
     shares = shared_out(sources, num_tasks or TASKS_PER_CORE * cores(spark))
     parts = None if snapshot is None else _parts(snapshot, sources, shares)
-    found = frame(spark, shares, work, schema, parts).persist()
+    rows = frame_of(spark, shares, work, schema, parts).persist()
     with job(spark, description, progress), readable_errors():
-        interruptibly(spark, found.count)
-    return found
+        interruptibly(spark, rows.count)
+    return rows
 
 
 def to_arrow(rows: DataFrame) -> pa.Table:
@@ -202,7 +202,7 @@ def packed_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 class readable_errors:
-    """A block in which Spark's many lines become our sentence, where the executors lack what they need."""
+    """A block in which Spark's error becomes our sentence, if the executors lack parquet_bloom."""
 
     def __enter__(self) -> None: ...
 

@@ -1,7 +1,7 @@
-"""What Spark makes of files: which of their folders are columns, under which names and as which types it reads theirs.
+"""How Spark reads files: which of their folders are columns, and under which names and as which types it reads them.
 
-Spark takes one schema for all files, and where a file has another type it may cut its values, or read their bits as
-others. So a column proves something only where its type in the file is contained in that of the schema that reads it.
+Spark uses one schema for all files. If a file has another type, Spark may cut its values, or read their bits as other
+values. So a column prunes only if its type in the file is contained in the type of the schema.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SparkView:
     folders: Mapping[str, Partitions] | None = None
     why_none: str | None = None
     why_no_times: str | None = None
-    """Why nothing in a file, or no date and no timestamp in it, proves anything, if so."""
+    """Why nothing in a file, or no date or timestamp in it, can prune; None if it can."""
 
     @classmethod
     def of_session(cls, spark: SparkSession, case_sensitive: bool) -> SparkView:
@@ -71,7 +71,7 @@ class SparkView:
         return self.types is not None
 
     def partitions(self, source: Source) -> Partitions | None:
-        """Return which of a file's folders Spark takes for columns, None if that is not known."""
+        """Return which of a file's folders Spark reads as columns, None if that is not known."""
         return None if self.folders is None else self.folders.get(source.path, _NONE)
 
     def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
