@@ -100,7 +100,7 @@ def inspect(
     output_format: str,
     storage: tuple[str, ...],
 ) -> None:
-    """Show every filter: size, fill, real rate, and who can use it.
+    """Show filters: size, fill, false-positive rate, and who uses them.
 
     \b
     Example:
@@ -135,7 +135,7 @@ def probe(
     output_format: str,
     storage: tuple[str, ...],
 ) -> None:
-    """Ask which row groups can hold a value, by their filters alone.
+    """Show which row groups may contain a value, by their filters alone.
 
     VALUE is typed by the column: 42, 3.5, 2024-01-31, 2024-01-31T12:00:00Z, 0xCAFE for bytes.
 
@@ -168,20 +168,20 @@ def probe(
 @click.option(
     "-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="A leaf column. Repeatable."
 )
-@click.option("--fpp", type=float, default=0.01, show_default=True, help="The false-positive rate to stay within.")
-@click.option("--ndv", type=Count(), help="Size for so many distinct values a row group, and do not fold.")
+@click.option("--fpp", type=float, default=0.01, show_default=True, help="The highest false-positive rate to allow.")
+@click.option("--ndv", type=Count(), help="Size filters for this many distinct values per row group, and do not fold.")
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
-@click.option("--replace", is_flag=True, help="Build filters again where there are sound ones.")
-@click.option("--fill-lengths", is_flag=True, help="Give kept filters the bloom_filter_length that they lack.")
+@click.option("--replace", is_flag=True, help="Rebuild filters that are already there.")
+@click.option("--fill-lengths", is_flag=True, help="Add a missing bloom_filter_length to filters that stay.")
 @click.option(
     "--table",
     type=click.Choice(["auto", "delta", "iceberg"]),
     is_flag=False,
     flag_value="auto",
-    help="PATH is a table: write new files beside the old ones, and swap them in by a commit.",
+    help="PATH is a table: write new files beside the old ones, and swap them in with a commit.",
 )
 @catalog_option
-@click.option("--allow-large", is_flag=True, help="Write filters that are larger than their file, too.")
+@click.option("--allow-large", is_flag=True, help="Also write filters that are larger than their file.")
 @output_option
 @dry_run_option
 @keep_mtime_option
@@ -202,10 +202,10 @@ def add(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Give columns a filter in every row group that has none.
+    """Add filters to columns, in every row group that has none.
 
-    No page is encoded again: the old bytes stay the beginning of the new file, which replaces the old one
-    atomically, or is written elsewhere with -o.
+    No data page is rewritten: the new file starts with the old bytes. It replaces the old file atomically, or is
+    written elsewhere with -o.
 
     \b
     Examples:
@@ -234,8 +234,8 @@ def add(
 @main.command()
 @paths_argument
 @columns_option
-@click.option("--restore", is_flag=True, help="Cut the file back to what it was before filters were added.")
-@click.option("--all", is_flag=True, help="With --restore: cut away what other programs have appended since, too.")
+@click.option("--restore", is_flag=True, help="Cut the file back to what it was before `add`.")
+@click.option("--all", is_flag=True, help="With --restore: also cut away what other programs have appended since.")
 @output_option
 @dry_run_option
 @keep_mtime_option
@@ -254,10 +254,10 @@ def drop(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Take filters away, or cut files back with --restore.
+    """Remove filters, or give back the original files with --restore.
 
-    Cleared filters leave their bytes in the file; --restore gives back what the file was before `add`, byte for byte.
-    It goes no further back than another program's changes of the footer, unless --all says so.
+    Removed filters leave their bytes in the file; --restore gives back the file as it was before `add`, byte for byte.
+    It keeps what another program has changed in the footer since, unless --all is given.
 
     \b
     Examples:
@@ -291,7 +291,7 @@ def verify(
 ) -> None:
     """Prove from the data that no filter lacks a value.
 
-    Decodes the columns that have filters, and asks each filter for each value that is there.
+    Decodes the columns that have filters, and probes each filter for each of the values.
 
     \b
     Example:
@@ -310,8 +310,8 @@ def verify(
 @main.command()
 @paths_argument
 @click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
-@click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, a line each.")
-@click.option("--explain", is_flag=True, help="Print every row group and what decided about it.")
+@click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, one per line.")
+@click.option("--explain", is_flag=True, help="Print every row group, and why it is kept or skipped.")
 @catalog_option
 @as_of_option
 @timezone_option
@@ -333,7 +333,7 @@ def prune(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Show which files and row groups can hold matching rows.
+    """Show which files and row groups may contain matching rows.
 
     \b
     Examples:
@@ -365,7 +365,7 @@ def prune(
 
 @main.command()
 @paths_argument
-@click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column that holds the keys.")
+@click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column with the keys.")
 @click.option(
     "-k",
     "--keys",
@@ -373,7 +373,7 @@ def prune(
     metavar="FILE",
     shell_complete=complete_path,
     callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
-    help="Keys: Parquet or CSV with that column, or text, a key a line; - reads such text from standard input.",
+    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
 )
 @click.option(
     "-o",
@@ -399,7 +399,7 @@ def lookup(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Show which row groups can hold which of many keys.
+    """Show which row groups may contain which of many keys.
 
     \b
     Example:
@@ -421,11 +421,11 @@ def lookup(
 
 @main.command()
 @click.argument("statement")
-@click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table of this catalog of pyiceberg's.")
+@click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table in this catalog of pyiceberg.")
 @format_options
 @storage_option
 def sql(statement: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
-    """Run CREATE or DROP BLOOMFILTER INDEX, with a path for the name.
+    """Run CREATE or DROP BLOOMFILTER INDEX on a path.
 
     \b
     Example:
@@ -448,8 +448,8 @@ def index() -> None:
 @root_argument
 @click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable.")
 @click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
-@click.option("--ndv", type=click.IntRange(1), help="The most distinct values of a file to size a filter for.")
-@click.option("--max-expected-fpp", type=float, help="Leave out filters with a worse rate.")
+@click.option("--ndv", type=click.IntRange(1), help="Size a file's filter for at most this many distinct values.")
+@click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
 @catalog_option
 @jobs_option
 @format_options
@@ -457,7 +457,7 @@ def index() -> None:
 def index_create(
     root: str, columns: tuple[str, ...], output_format: str, storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Index columns of all Parquet files below PATH, which are only read.
+    """Index columns of all Parquet files below PATH, without changing them.
 
     \b
     Example:
@@ -481,7 +481,7 @@ def index_create(
 def index_refresh(
     root: str, catalog: str | None, jobs: int | None, output_format: str, storage: tuple[str, ...]
 ) -> None:
-    """Take in files that are new or have changed.
+    """Index files that are new or have changed.
 
     \b
     Example:
@@ -504,7 +504,7 @@ def index_refresh(
 def index_drop(
     root: str, columns: tuple[str, ...], catalog: str | None, output_format: str, storage: tuple[str, ...]
 ) -> None:
-    """Take columns out of the index, or remove it.
+    """Remove columns from the index, or the whole index.
 
     \b
     Example:
@@ -520,7 +520,7 @@ def index_drop(
 @format_options
 @storage_option
 def index_show(root: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
-    """Show what the index has, and how many files it lacks.
+    """Show the indexed columns, and how many files are missing.
 
     \b
     Example:
@@ -534,9 +534,11 @@ def index_show(root: str, catalog: str | None, output_format: str, storage: tupl
 @paths_argument
 @click.option("--key-column", default="_hoodie_record_key", show_default=True, help="The column of record keys.")
 @click.option("--type", type=click.Choice(["DYNAMIC_V0", "SIMPLE"]), default="DYNAMIC_V0", show_default=True)
-@click.option("--ndv", type=click.IntRange(1), default=60_000, show_default=True, help="Keys to size it for.")
+@click.option(
+    "--ndv", type=click.IntRange(1), default=60_000, show_default=True, help="Size the filter for this many keys."
+)
 @click.option("--fpp", type=float, default=1e-9, show_default=True, help="The false-positive rate.")
-@click.option("--replace", is_flag=True, help="Make a filter again where there is one.")
+@click.option("--replace", is_flag=True, help="Replace a filter that is already there.")
 @output_option
 @dry_run_option
 @force_option
@@ -547,7 +549,7 @@ def index_show(root: str, catalog: str | None, output_format: str, storage: tupl
 def index_hudi(
     paths: tuple[str, ...], type: str, dry_run: bool, output_format: str, storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Give base files Hudi's filter of record keys, in their footers: 431 KB of text each by default.
+    """Add Hudi's filter of record keys to the footers of base files: 431 KB of text each by default.
 
     \b
     Example:
@@ -571,14 +573,16 @@ def index_hudi(
 
 @index.group("paimon")
 def index_paimon() -> None:
-    """Make the file indexes that Apache Paimon reads."""
+    """Write the file indexes that Apache Paimon reads."""
 
 
 def sized_for_paimon(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say what Paimon's filters are made of."""
+    """Add the options that size Paimon's filters."""
     for option in (
         click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate."),
-        click.option("--ndv", type=click.IntRange(1), default=1_000_000, show_default=True, help="Values to size for."),
+        click.option(
+            "--ndv", type=click.IntRange(1), default=1_000_000, show_default=True, help="Distinct values to size for."
+        ),
         click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable."),
     ):
         command = option(command)
@@ -627,7 +631,7 @@ def index_paimon_write(
 def index_paimon_attach(
     table: str, columns: tuple[str, ...], dry_run: bool, output_format: str, **options: Any
 ) -> None:
-    """Give every file of a table that has none an index, and commit that.
+    """Add an index to every file of a table that has none, in one commit.
 
     \b
     Example:
@@ -644,7 +648,7 @@ def index_paimon_attach(
     "--keep",
     metavar="DIR",
     shell_complete=complete_path,
-    help="Make the sample in this new directory and leave it there.",
+    help="Make the sample in this new directory, and keep it.",
 )
 def demo(keep: str | None) -> None:
     """Show all of this on a small sample, in seconds.

@@ -20,10 +20,10 @@ MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
 
 
 class Commands(click.Group):
-    """The commands, and the last net below them: exit code 1 is a verdict, so nothing else may exit with it."""
+    """The commands, with our exit codes for all that ends them."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command and exit; without `standalone_mode` what it raises gets out, as for all of click's commands."""
+        """Run a command and exit; without `standalone_mode` its errors are raised, as by all of click's commands."""
         if not options.pop("standalone_mode", True):
             return self._run(*args, **options)
         try:
@@ -51,7 +51,7 @@ class Commands(click.Group):
 
 
 class _KeptError(Exception):
-    """What click would end the program for by itself: with 1 for a pipe that nobody reads."""
+    """An error for which click would end the program on its own: with 1 for a pipe that nobody reads."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -80,14 +80,14 @@ def verdict_code(might_match: bool, absent: bool) -> int:
 
 
 def _flush() -> None:
-    """Write out what waits, or raise while that can still be told."""
+    """Write out what is buffered, or raise while the error can still be shown."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
 
 
 def _exit_code(error: BaseException) -> int:
-    """Tell what ended a command, and return what to exit with."""
+    """Print why a command ended, and return the exit code."""
     if isinstance(error, _Verdict):
         try:
             _flush()
@@ -98,7 +98,7 @@ def _exit_code(error: BaseException) -> int:
         return MATCH
     if isinstance(error, BrokenPipeError) and _is_reader_gone():
         _leave_quietly()
-    with contextlib.suppress(BaseException):  # whatever cannot be told, the code can
+    with contextlib.suppress(BaseException):  # the code says it even if nothing can be printed
         _tell(error)
     return INTERRUPTED if isinstance(error, KeyboardInterrupt | click.Abort) else ERROR
 
@@ -115,7 +115,7 @@ def _tell(error: BaseException) -> None:
 
 
 def _is_reader_gone() -> bool:
-    """Return whether it is our output that a broken pipe is, and not a store's connection."""
+    """Return whether the broken pipe is our output, and not a store's connection."""
     poll = select.poll()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or none of the system's
@@ -124,7 +124,7 @@ def _is_reader_gone() -> bool:
 
 
 def _leave_quietly() -> NoReturn:
-    """End as grep does when its reader goes away: killed by SIGPIPE, and without a word."""
+    """End as grep does when its reader goes away: killed by SIGPIPE, and silently."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
     os.kill(os.getpid(), signal.SIGPIPE)

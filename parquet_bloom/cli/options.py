@@ -21,7 +21,7 @@ Verb = Callable[..., Any]
 
 
 class TakesNegatives(click.Command):
-    """A command whose last argument may be a negative number, which click alone takes for an option."""
+    """A command whose last argument may be a negative number, which click would read as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments, with negative numbers as values."""
@@ -51,7 +51,7 @@ class Count(click.ParamType):  # type: ignore[type-arg]
 
 
 def complete_path(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what makes the shell complete the names of files."""
+    """Have the shell complete the names of files."""
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -61,7 +61,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 columns_option = click.option(
     "-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column, such as user.id. Repeatable."
 )
-jobs_option = click.option("--jobs", type=click.IntRange(1), help="Threads. [default: one for each processor]")
+jobs_option = click.option("--jobs", type=click.IntRange(1), help="Number of threads. [default: one per processor]")
 output_option = click.option(
     "-o",
     "--output",
@@ -69,16 +69,16 @@ output_option = click.option(
     shell_complete=complete_path,
     help="Write new files here; the old ones stay as they are.",
 )
-dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only tell what would be done.")
+dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
 keep_mtime_option = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
 strict_option = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
 timezone_option = click.option(
     "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
 )
 complain_option = click.option(
-    "--strict", is_flag=True, help="Stop at a file that cannot be read, instead of keeping it."
+    "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of keeping it."
 )
-as_of_option = click.option("--as-of", metavar="VERSION", help="Of a table: an earlier version, or a time.")
+as_of_option = click.option("--as-of", metavar="VERSION", help="Read a table as of an earlier version or time.")
 catalog_option = click.option(
     "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
 )
@@ -86,13 +86,13 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: 
 absent_option = click.option(
     "--absent",
     is_flag=True,
-    help="For scripts: exit 0 only if it is proved that nothing can match, 1 if something might.",
+    help="For scripts: exit with 0 if nothing can match, with 1 if something might.",
 )
 force_option = click.option(
-    "--force", is_flag=True, help="Change files even inside a Delta, Iceberg, Hudi or Paimon table."
+    "--force", is_flag=True, help="Change files even if they belong to a Delta, Iceberg, Hudi or Paimon table."
 )
 any_name_option = click.option(
-    "--any-name", is_flag=True, help="Of a directory, change files whose names do not say Parquet, too."
+    "--any-name", is_flag=True, help="In a directory, also change files without a Parquet name."
 )
 
 
@@ -143,9 +143,9 @@ def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
-    "as_of": "--as-of takes a table's files from its log, which is done here and not on Spark",
+    "as_of": "--as-of reads a table's log, which is done here and not on Spark",
     "table": "--table commits to a table, which is done here and not on Spark",
-    "strict": "--strict stops at the first file; on Spark files have no order, so leave it out",
+    "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",
 }
 
 
@@ -156,7 +156,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def chosen(*, engine: str, master: str | None, **options: Any) -> Any:
         if engine == "local":
             if master is not None:
-                raise click.UsageError("--master is Spark's; say --engine spark with it")
+                raise click.UsageError("--master is for Spark; say --engine spark with it")
             return command(verb=getattr(parquet_bloom, command.__name__), **options)
         for name, why_not in _LOCAL_ONLY.items():
             if options.get(name):
@@ -175,9 +175,11 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["local", "spark"]),
         default="local",
         show_default=True,
-        help="Do the work here, or in tasks on a Spark cluster.",
+        help="Run here, or on a Spark cluster.",
     )
-    which = click.option("--master", metavar="URL", help="Spark's. [default: what spark-submit says, else local[*]]")
+    which = click.option(
+        "--master", metavar="URL", help="Spark's master. [default: that of spark-submit, else local[*]]"
+    )
     return where(which(chosen))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
 LISTED = 60
-"""Filters of one file up to which `inspect` gives each a line; of more it makes a line for each column."""
+"""Up to so many filters of a file `inspect` prints a line each, else a line for each column."""
 
 BAR_AFTER = 1.0
 """Seconds after which a terminal gets a progress bar."""
@@ -136,7 +136,7 @@ def _show(table: Any) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    # What is not a terminal has no width: nothing is cut or wrapped there.
+    # Only a terminal has a width: elsewhere nothing is cut or wrapped.
     console = Console(width=None if is_terminal(sys.stdout) else 10_000, highlight=False)
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
@@ -218,7 +218,7 @@ def _print_uses(file: FileInfo) -> None:
         if f.problem:
             problems.setdefault((f.column, f"not usable: {f.problem}"), []).append(f.row_group)
         if f.untrusted:
-            problems.setdefault((f.column, f"never asked: {f.untrusted}"), []).append(f.row_group)
+            problems.setdefault((f.column, f"not used: {f.untrusted}"), []).append(f.row_group)
     for engines, columns in uses.items():
         say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
     for hazard, columns in hazards.items():
@@ -297,7 +297,7 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
                 line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
                 click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
             elif row["path"] is None:
-                click.echo(f"{shown}\tnowhere")
+                click.echo(f"{shown}\tabsent")
             else:
                 group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
                 click.echo(f"{shown}\t{row['path']}\t{group}")
@@ -305,7 +305,7 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
 
 
 def print_added(added: Added, told: str | None = None) -> None:
-    """Print what came of each file: how many filters, or what is `told` for them."""
+    """Print the outcome of each file: how many filters, or `told` instead of that."""
     for row in added.rows:
         name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
         filters, size = told or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
@@ -328,7 +328,7 @@ def print_added(added: Added, told: str | None = None) -> None:
 
 
 def print_attached(attached: Attached, output_format: str) -> None:
-    """Print what came of attaching Paimon's indexes."""
+    """Print the outcome of attaching Paimon's indexes."""
     if output_format == "table":
         print_added(attached, "an index")
         if attached.version is not None:
@@ -375,7 +375,7 @@ def _skipped(row: Any) -> str:
 
 
 def print_dropped(dropped: Dropped) -> None:
-    """Print what came of `drop`."""
+    """Print the outcome of `drop`."""
     for row in dropped.rows:
         name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
         would = "would be " if row.status == "planned" else ""
@@ -406,7 +406,7 @@ def _refused(result: Added | Dropped) -> str:
 
 
 def print_verification(verified: Verification) -> None:
-    """Print what `verify` found."""
+    """Print the verdicts of `verify`."""
     from parquet_bloom.verbs.verify import OK
 
     for file in verified.files:
@@ -418,9 +418,7 @@ def print_verification(verified: Verification) -> None:
             say(f"{file.path}: no filters")
         else:
             values = sum(row.num_values for row in good)
-            say(
-                f"{file.path}: {count_text(len(good), 'filter')} ok ({count_text(values, 'value')} asked for and found)"
-            )
+            say(f"{file.path}: {count_text(len(good), 'filter')} ok ({count_text(values, 'value')}, none missing)")
         bad: dict[tuple[str, str, str | None], list[Any]] = {}
         for row in file.filters:
             if row.verdict != OK:
@@ -428,8 +426,8 @@ def print_verification(verified: Verification) -> None:
         for (column, verdict, cause), rows in bad.items():
             what = f"{_groups(row.row_group for row in rows)}, {column} ({rows[0].type}): {verdict}"
             if missing := sum(row.num_missing for row in rows):
-                asked = count_text(sum(row.num_values for row in rows), "value")
-                what += f": {missing:,} of {asked} missing, such as {rows[0].example}"
+                values = count_text(sum(row.num_values for row in rows), "value")
+                what += f": {missing:,} of {values} missing, such as {rows[0].example}"
             say(f"{what}{f': {cause}' if cause else ''}", 2, color="red")
     wrong, unchecked = len(verified.findings), sum(file.error is not None for file in verified.files)
     remarks = [f"{wrong:,} not ok"] if wrong else []
@@ -438,7 +436,7 @@ def print_verification(verified: Verification) -> None:
 
 
 def _print_total(num_files: int, counts: Iterable[tuple[int, str]], remark: str | int) -> None:
-    """Print a last line where the others are many enough to scroll away."""
+    """Print a last line with totals, if there are several files."""
     if num_files > 1:
         parts = [count_text(n, noun) for n, noun in ((num_files, "file"), *counts)]
         say(", ".join([*parts, str(remark)] if remark else parts))
@@ -478,11 +476,11 @@ def _percent(rate: float | None) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error in one line: those that are raised on purpose say what is wrong, others are named as well."""
+    """Return an error in one line: those that we raise say what is wrong, others get their name, too."""
     if isinstance(error, MemoryError):
-        return f"there is not enough memory{_tail(error)}; give the program more, or ask for less at once"
+        return f"there is not enough memory{_tail(error)}; give the program more, or process less at once"
     if isinstance(error, RecursionError):
-        return "what was given is nested too deeply to be read"
+        return "the input is nested too deeply to be read"
     try:
         if isinstance(error, OSError) and error.strerror:
             return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

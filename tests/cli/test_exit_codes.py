@@ -205,7 +205,7 @@ def test_too_little_memory_is_2(tmp_path):
 def test_what_is_nested_too_deeply_is_2():
     ran = ended("probe", SMALL, "id", "1", "--storage-option", "x=" + "[" * 100_000)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "error: what was given is nested too deeply to be read\n"
+    assert ran.stderr == "error: the input is nested too deeply to be read\n"
 
 
 def test_a_program_that_cannot_be_loaded_is_2(tmp_path):

@@ -157,7 +157,7 @@ def test_keys_come_from_standard_input(tmp_path):
     pq.write_table(pa.table({"id": [1, 5, 7]}), tmp_path / "a.parquet")
     assert piped("add", "a.parquet", "-c", "id", cwd=tmp_path).returncode == 0
     command = [PROGRAM, "lookup", "a.parquet", "-c", "id", "-k", "-"]
-    for keys, code, said in (("5\n6\n", 0, "5\ta.parquet\trow group 0\n6\tnowhere\n"), ("6\n", 1, "6\tnowhere\n")):
+    for keys, code, said in (("5\n6\n", 0, "5\ta.parquet\trow group 0\n6\tabsent\n"), ("6\n", 1, "6\tabsent\n")):
         ran = subprocess.run(
             command, cwd=tmp_path, input=keys, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
