@@ -416,7 +416,7 @@ def test_one_file_has_a_file_for_its_output(folder, tmp_path):
 
 
 def test_wrong_calls_fail_before_any_task(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(retrofit, "frame", None)
+    monkeypatch.setattr(retrofit, "frame_of", None)
     with pytest.raises(ValueError, match="at least one column"):
         on_spark.add(spark(), folder, [])
     with pytest.raises(ValueError, match="fpp"):
