@@ -1,8 +1,8 @@
 """The time of Paimon's filters as ratios to its own classes, warmed up. Not part of the usual tests:
 
-PARQUET_BLOOM_WITNESSES=FOLDER pytest tests/benchmarks/test_paimon.py -m benchmark -s -n0
+PARQUET_BLOOM_ORACLES=FOLDER pytest tests/benchmarks/test_paimon.py -m benchmark -s -n0
 
-FOLDER is what `.ci/witnesses` fetches jars into. A machine that does other things at the same time may fail them.
+FOLDER is what `.ci/oracles` fetches jars into. A machine that does other things at the same time may fail them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import pytest
 from parquet_bloom.filters import paimon
 from parquet_bloom.filters.paimon import PaimonFilter, build
 
-JARS = os.environ.get("PARQUET_BLOOM_WITNESSES")
+JARS = os.environ.get("PARQUET_BLOOM_ORACLES")
 pytestmark = [
     pytest.mark.benchmark,
-    pytest.mark.skipif(not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_WITNESSES names no folder of jars"),
+    pytest.mark.skipif(not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_ORACLES names no folder of jars"),
 ]
 
 KEYS = 1_000_000

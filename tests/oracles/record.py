@@ -1,8 +1,8 @@
 """Records what the reference classes make of `extremes`, for the tests that run without Java.
 
-    PARQUET_BLOOM_WITNESSES=jars PYTHONPATH=tests python tests/oracles/record.py
+    PARQUET_BLOOM_ORACLES=jars PYTHONPATH=tests python tests/oracles/record.py
 
-The folder of jars is the one that `.ci/witnesses` fetches. Paimon's releases must agree. Goes into the entries that say
+The folder of jars is the one that `.ci/oracles` fetches. Paimon's releases must agree. Goes into the entries that say
 `recorded` of `tests/filters/index/paimon_vectors.json` and `tests/filters/hudi/vectors.json`.
 """
 
@@ -26,7 +26,7 @@ def paimon() -> None:
     kept = [each for each in json.loads(path.read_text("utf-8")) if "recorded" not in each]
     drawn = [(kind, value) for kind, values in extremes.PAIMON.items() for value in values]
     lines = [f"hash\t{kind}\t{extremes.spelled(value)}" for kind, value in drawn]
-    first, *others = (asked("PaimonWitness.java", lines, release) for release in RELEASES)
+    first, *others = (asked("PaimonReference.java", lines, release) for release in RELEASES)
     assert len(first) == len(drawn)
     assert all(other == first for other in others)
     by = ", ".join(RELEASES)
@@ -45,7 +45,9 @@ def hudi() -> None:
     keys, others = extremes.HUDI_KEYS[::2], extremes.HUDI_KEYS[1::2]
     lines = [extremes.hudi_question(*size, keys, keys + others) for size in extremes.HUDI_SIZES]
     made = []
-    for (kind, entries, fpp, bound), answer in zip(extremes.HUDI_SIZES, asked("HudiWitness.java", lines), strict=True):
+    for (kind, entries, fpp, bound), answer in zip(
+        extremes.HUDI_SIZES, asked("HudiReference.java", lines), strict=True
+    ):
         text, bits, _, low, high = answer.split("\t")
         _, hashes, hash_type, num_bits = struct.unpack_from(">iibi", base64.b64decode(text))
         least, greatest = (base64.b64decode(key).decode() for key in (low, high))

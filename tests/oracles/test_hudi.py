@@ -1,6 +1,6 @@
 """Hudi's own classes make the same filters, and answer the same of them.
 
-`PARQUET_BLOOM_WITNESSES` names a folder of jars: hudi-common and hudi-io, and Hadoop's client with slf4j, which PySpark
+`PARQUET_BLOOM_ORACLES` names a folder of jars: hudi-common and hudi-io, and Hadoop's client with slf4j, which PySpark
 ships. Without them, or without Java, the tests are skipped.
 """
 
@@ -29,7 +29,7 @@ from parquet_bloom.filters.hudi import (
 
 pytestmark = pytest.mark.skipif(
     not JARS or not any(Path(JARS).glob("hudi-common-*.jar")) or not shutil.which("java"),
-    reason="PARQUET_BLOOM_WITNESSES names no folder of Hudi's jars, or there is no Java",
+    reason="PARQUET_BLOOM_ORACLES names no folder of Hudi's jars, or there is no Java",
 )
 
 CASES = 600
@@ -66,7 +66,7 @@ def test_filters_are_hudis_own_byte_for_byte() -> None:
         bounded += isinstance(made, DynamicFilter) and len(keys) > entries * len(made.rows)
         answers = "".join(map(str, made.check([word.encode() for word in questions])))
         ours.append(f"{encode_text(made.to_bytes())}\t{answers}")
-    answered = asked("HudiWitness.java", lines)
+    answered = asked("HudiReference.java", lines)
     assert ["\t".join(answer.split("\t")[:2]) for answer in answered] == ours
     assert bounded > CASES // 20
 
@@ -78,7 +78,7 @@ def test_filters_of_keys_at_the_ends_are_those_recorded() -> None:
         extremes.hudi_question(*size, vector["keys"], [key for key, _ in vector["probes"]])
         for size, vector in zip(extremes.HUDI_SIZES, recorded, strict=True)
     ]
-    for vector, answer in zip(recorded, asked("HudiWitness.java", lines), strict=True):
+    for vector, answer in zip(recorded, asked("HudiReference.java", lines), strict=True):
         text, bits, _, low, high = answer.split("\t")
         assert (text, [bit == "1" for bit in bits]) == (vector["base64"], [found for _, found in vector["probes"]])
         keys = [base64.b64decode(key).decode() for key in (low, high)]
@@ -88,7 +88,7 @@ def test_filters_of_keys_at_the_ends_are_those_recorded() -> None:
 def test_the_least_and_greatest_of_random_keys_are_hudis_own() -> None:
     rng = random.Random(6)
     drawn = [[key(rng) for _ in range(rng.randint(1, 12))] for _ in range(300)]
-    answers = asked("HudiWitness.java", [extremes.hudi_question("SIMPLE", 20, 0.1, 0, keys, []) for keys in drawn])
+    answers = asked("HudiReference.java", [extremes.hudi_question("SIMPLE", 20, 0.1, 0, keys, []) for keys in drawn])
     for keys, answer in zip(drawn, answers, strict=True):
         entries = build(keys, type="SIMPLE", num_entries=20, fpp=0.1)
         low, high = (base64.b64decode(found).decode() for found in answer.split("\t")[3:])

@@ -1,6 +1,6 @@
 """Paimon's own classes say the same, of thousands of random values, filters and containers.
 
-`PARQUET_BLOOM_WITNESSES` names a folder of jars: Hadoop's client with slf4j, which PySpark ships, and below it a folder
+`PARQUET_BLOOM_ORACLES` names a folder of jars: Hadoop's client with slf4j, which PySpark ships, and below it a folder
 for each of `RELEASES`: the oldest is in the bridge that pypaimon 0.2.0 ships, the newest is `paimon-bundle`. Without
 them, or without Java, the tests are skipped. All of the releases write version 1 of the container, in the same order.
 """
@@ -40,7 +40,7 @@ from parquet_bloom.tables import LiveFile
 from parquet_bloom.tables.paimon import OpenPaimon
 
 pytestmark = pytest.mark.skipif(
-    not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_WITNESSES names no folder of jars, or there is no Java"
+    not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_ORACLES names no folder of jars, or there is no Java"
 )
 
 Ask = Callable[[list[tuple[object, ...]]], list[str]]
@@ -54,7 +54,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
     def answers_of(questions: list[tuple[object, ...]]) -> list[str]:
         lines = ("\t".join(map(str, question)) for question in questions)
-        answers = asked("PaimonWitness.java", lines, request.param)
+        answers = asked("PaimonReference.java", lines, request.param)
         assert len(answers) == len(questions)
         return answers
 

@@ -1,6 +1,6 @@
 """paimon-rust writes the same filters, of tables of random rows and sizes, and its filters hold its rows.
 
-`PARQUET_BLOOM_WITNESSES` names a folder whose `python` has pypaimon-rust; without it the test is skipped.
+`PARQUET_BLOOM_ORACLES` names a folder whose `python` has pypaimon-rust; without it the test is skipped.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from parquet_bloom import paimon
 from parquet_bloom.filters.paimon import PaimonFilter, parse_container
 from parquet_bloom.tables import snapshot_of
 
-WITNESSES = os.environ.get("PARQUET_BLOOM_WITNESSES")
+ORACLES = os.environ.get("PARQUET_BLOOM_ORACLES")
 LEAST = 400
 """Filters that are compared, so that a table without any is noticed."""
 
 
-@pytest.mark.skipif(not WITNESSES, reason="PARQUET_BLOOM_WITNESSES names no folder with pypaimon-rust")
+@pytest.mark.skipif(not ORACLES, reason="PARQUET_BLOOM_ORACLES names no folder with pypaimon-rust")
 def test_filters_are_those_of_paimon_rust(tmp_path: Path) -> None:
     script = str(Path(__file__).with_name("paimon_rust.py"))
-    environment = {**os.environ, "PYTHONPATH": f"{WITNESSES}/python"}
+    environment = {**os.environ, "PYTHONPATH": f"{ORACLES}/python"}
     written = subprocess.run(
         [sys.executable, script, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""The other programs as witnesses: run a query in them, and see whether they used a filter."""
+"""The other engines: run a query in them, and see whether they used a filter."""
 
 from __future__ import annotations
 

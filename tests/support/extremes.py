@@ -1,6 +1,6 @@
 """What lies at the ends of the types that other formats hash: before 1970, below a microsecond, in the year 9999 and
 beyond, negative, and as wide as a type allows. Reference classes have recorded what they make of all of it
-(tests/oracles/record.py), and are asked anew by `.ci/witnesses`.
+(tests/oracles/record.py), and are compared again by `.ci/oracles`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ PAIMON: dict[str, list[Any]] = {
 
 
 def spelled(value: Any) -> str:
-    """Returns a value as PaimonWitness.java takes it."""
+    """Returns a value as PaimonReference.java takes it."""
     match value:
         case {"text": text}:
             return str(text.encode().hex())
@@ -96,7 +96,7 @@ def spelled(value: Any) -> str:
 
 
 def paimon_question(table: Path) -> str:
-    """Returns a line for PaimonWitness.java, which has a table made of all these values, its columns `c0` and on."""
+    """Returns a line for PaimonReference.java, which has a table made of all these values, its columns `c0` and on."""
     columns = (f"{kind}\t{','.join(map(spelled, values))}" for kind, values in PAIMON.items())
     return "\t".join(("indexed", str(table), *columns))
 
@@ -151,6 +151,6 @@ HUDI_SIZES = [
 
 
 def hudi_question(kind: str, entries: int, fpp: float, bound: int, keys: list[str], asked: list[str]) -> str:
-    """Returns a line for HudiWitness.java."""
+    """Returns a line for HudiReference.java."""
     packed = [",".join(base64.b64encode(key.encode()).decode() for key in some) for some in (keys, asked)]
     return "\t".join(map(str, (kind, entries, fpp, bound, -1, *packed)))

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-JARS = os.environ.get("PARQUET_BLOOM_WITNESSES")
+JARS = os.environ.get("PARQUET_BLOOM_ORACLES")
 RELEASES = ("paimon-0.9", "paimon-1.4")
 
 

@@ -12,7 +12,7 @@ import org.apache.hudi.common.bloom.BloomFilterFactory;
  * Each line has the type, entries, rate, bound, when to reload (or -1), keys and questions; each answer the filter, bits,
  * and what Hudi writes beside it into a footer: the type's code, the least and the greatest key, in Base64.
  */
-public class HudiWitness {
+public class HudiReference {
     static String[] words(String packed) {
         if (packed.isEmpty()) {
             return new String[0];

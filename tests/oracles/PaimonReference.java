@@ -46,7 +46,7 @@ import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.BloomFilter64;
 
 /** Answers, a line for each line of its input, what Paimon's own classes make of it. Fields are parted by tabs. */
-public final class PaimonWitness {
+public final class PaimonReference {
     private static final HexFormat HEX = HexFormat.of();
 
     public static void main(String[] args) throws Exception {
