@@ -426,8 +426,8 @@ def print_verification(verified: Verification) -> None:
         for (column, verdict, cause), rows in bad.items():
             what = f"{_groups(row.row_group for row in rows)}, {column} ({rows[0].type}): {verdict}"
             if missing := sum(row.num_missing for row in rows):
-                values = count_text(sum(row.num_values for row in rows), "value")
-                what += f": {missing:,} of {values} missing, such as {rows[0].example}"
+                of_all = count_text(sum(row.num_values for row in rows), "value")
+                what += f": {missing:,} of {of_all} missing, such as {rows[0].example}"
             say(f"{what}{f': {cause}' if cause else ''}", 2, color="red")
     wrong, unchecked = len(verified.findings), sum(file.error is not None for file in verified.files)
     remarks = [f"{wrong:,} not ok"] if wrong else []
