@@ -1,19 +1,19 @@
-"""Hudi's filters of record keys: in the footer of a base file, as Base64 text among the writers' own entries.
+"""Hudi's filters of record keys: in the footer of a base file, as Base64 text in the key-value metadata.
 
 They are Hadoop's bloom filters. All integers are big-endian (Java's DataOutput):
 
     SIMPLE        | -1, int32 | k, int32 | hash, int8: 0 Jenkins, 1 Murmur | m bits, int32 | ceil(m / 8) bytes |
-    older still   | k, int32, always positive | m, int32 | ceil(m / 8) bytes |          Jenkins; read only
+    older         | k, int32, always positive | m, int32 | ceil(m / 8) bytes |          Jenkins; read only
     DYNAMIC_V0    | the first 13 bytes above | keys per row, int32 | keys since the last row was opened, int32 |
-                  | rows, int32 | each row as a whole SIMPLE image |
+                  | rows, int32 | each row as a complete SIMPLE filter |
 
-Bit p is bit p % 8, counted from the lowest, of byte p / 8. A key, UTF-8 of the record key, has k bits: the hash of
-each is the seed of the next, from 0, and |hash| mod m the bit (Java's remainder, so of the absolute value). A key may
-be in a dynamic filter if it may be in any row.
+Bit p is bit p % 8, counted from the lowest, of byte p / 8. A key, the UTF-8 of the record key, sets k bits: each hash
+is the seed of the next, beginning with 0, and |hash| mod m is the bit (Java's remainder of the absolute value). A key
+may be in a dynamic filter if it may be in any row.
 
-A dynamic filter opens a new row for the key after a full one, until its rows would hold `max_entries`; from then on
-keys go round the rows, the first of them to row 0 in addition. The bound is not stored: one that was read back is
-bounded at the rows that it has.
+When a row is full, a dynamic filter opens a new row for the next key, until its rows have room for `max_entries`. Then
+it adds keys to the rows in turn, and the first of these keys also to row 0. The limit is not stored: a filter that was
+read from a file gets no more rows.
 
 Sources: org.apache.hadoop.util.bloom and org.apache.hudi.common.bloom.
 """
@@ -53,19 +53,19 @@ JENKINS, MURMUR = 0, 1
 
 _MAX_INT32 = 2**31 - 1
 _MOST_HASHES = 2048
-"""More than the sizing rule gives at the least of all rates (1,075): with more, a probe could take hours."""
+"""More than the sizing rule gives for the lowest possible rate (1,075). With more, a probe could take hours."""
 _ARROW_SCHEMA = "ARROW:schema"
 _REPLACED = "?\ufffd"
-"""What stands in a text for what is no UTF-8, on Java's side and on ours: such a bound was another one once."""
+"""What Java and Python put into text for bytes that are not UTF-8: the original key was another one."""
 
 
-# ---- sizing and texts ----------------------------------------------------------------------
+# ---- sizing and text -----------------------------------------------------------------------
 
 
 def sizing(num_entries: int, fpp: float) -> tuple[int, int]:
-    """Return m and k, the bits of a row and those of a key, as Hudi computes them.
+    """Return m and k, the number of bits of a row and of a key, as Hudi computes them.
 
-    Raises `ValueError` where Hudi fails.
+    Raises `ValueError` if Hudi fails.
 
     >>> sizing(60_000, 1e-9)
     (2587966, 30)
@@ -78,9 +78,9 @@ def sizing(num_entries: int, fpp: float) -> tuple[int, int]:
 
 
 def decode_text(text: str) -> bytes:
-    """Return what Java's basic Base64 decoder makes of a text; raises `CorruptFileError` where it refuses.
+    """Return the bytes that Java's basic Base64 decoder returns for a text; raises `CorruptFileError` if it fails.
 
-    Padding may be missing, but is whole where there is some; nothing else is lenient.
+    Padding may be missing completely, but not partly.
     """
     body = text.rstrip("=")
     missing = -len(body) % 4
@@ -93,12 +93,12 @@ def decode_text(text: str) -> bytes:
 
 
 def encode_text(data: bytes) -> str:
-    """Return the text of a filter's bytes, as it stands in a footer."""
+    """Return a filter's bytes as text, as in a footer."""
     return base64.b64encode(data).decode("ascii")
 
 
 def utf16_order(text: str) -> bytes:
-    """Return what sorts texts as Java's `String.compareTo` does."""
+    """Return a key that sorts texts like Java's `String.compareTo`."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -110,15 +110,15 @@ def _packed(keys: Sequence[bytes]) -> tuple[array[int], bytes]:
 
 
 class SimpleFilter:
-    """A bloom filter of Hadoop's: `num_bits` bits, `num_hashes` of which a key sets; it has no bound.
+    """A Hadoop bloom filter of `num_bits` bits; a key sets `num_hashes` of them. It takes any number of keys.
 
-    Keys are bytes. An empty one is a `ValueError` in `add`, and taken for present in `check`; Hadoop refuses both.
+    Keys are bytes. An empty key is a `ValueError` in `add`, and present in `check`; Hadoop rejects both.
     """
 
     type_code = "SIMPLE"
 
     def __init__(self, num_bits: int, num_hashes: int, *, hash_type: int = MURMUR, bits: bytes | None = None) -> None:
-        """Make a filter that is empty, or has these ceil(num_bits / 8) bytes."""
+        """Make an empty filter, or one with these ceil(num_bits / 8) bytes."""
         size = (num_bits + 7) // 8
         if not 0 < num_bits <= _MAX_INT32 or not 0 < num_hashes <= _MAX_INT32 or hash_type not in (JENKINS, MURMUR):
             raise ValueError(f"a filter cannot have {num_bits} bits and {num_hashes} hashes of type {hash_type}")
@@ -127,11 +127,11 @@ class SimpleFilter:
         self.num_bits, self.num_hashes, self.hash_type = num_bits, num_hashes, hash_type
         self._bits = bytearray(size) if bits is None else bytearray(bits)
         if num_bits % 8:
-            self._bits[-1] &= (1 << num_bits % 8) - 1  # padding is not read, and written as 0
+            self._bits[-1] &= (1 << num_bits % 8) - 1  # padding is ignored, and written as 0
 
     @classmethod
     def sized_for(cls, num_entries: int, fpp: float) -> SimpleFilter:
-        """Return the empty filter that Hudi makes for so many keys."""
+        """Return the empty filter that Hudi makes for this many keys."""
         return cls(*sizing(num_entries, fpp))
 
     @classmethod
@@ -145,7 +145,7 @@ class SimpleFilter:
 
     @property
     def rows(self) -> Sequence[SimpleFilter]:
-        """The filter itself, as the only row."""
+        """The filter itself, its only row."""
         return (self,)
 
     @property
@@ -171,11 +171,11 @@ class SimpleFilter:
         _kernel.hadoop_insert(self._bits, self.num_bits, self.num_hashes, offsets, 8, data, 0, len(keys))
 
     def check(self, keys: Sequence[bytes]) -> bytes:
-        """Return one byte for each key: 1 when it may have been added, 0 when it was not."""
+        """Return one byte for each key: 1 if it may have been added, 0 if it was not."""
         return self.check_packed(keys, *_packed(keys))
 
     def check_packed(self, keys: Sequence[bytes], offsets: array[int], data: bytes) -> bytes:
-        """Return what `check` does; `offsets` and `data` are the same keys as the kernel takes them."""
+        """Return the same as `check`; `offsets` and `data` are the same keys in the form that the kernel takes."""
         if self.hash_type == JENKINS:
             return bytes(
                 all(self._bits[at // 8] >> at % 8 & 1 for at in _jenkins_positions(key, self.num_bits, self.num_hashes))
@@ -183,21 +183,21 @@ class SimpleFilter:
                 else 1
                 for key in keys
             )
-        found = _kernel.hadoop_check(self._bits, self.num_bits, self.num_hashes, offsets, 8, data, 0, len(keys))
-        return found if all(keys) else bytes(there or not key for there, key in zip(found, keys, strict=True))
+        answers = _kernel.hadoop_check(self._bits, self.num_bits, self.num_hashes, offsets, 8, data, 0, len(keys))
+        return answers if all(keys) else bytes(there or not key for there, key in zip(answers, keys, strict=True))
 
 
 class DynamicFilter:
-    """Rows of filters, each for `row_entries` keys, with a bound of keys from where on no row is added.
+    """Rows of filters, each for `row_entries` keys, with a limit of keys after which it gets no more rows.
 
-    `num_since_row` counts the keys since the last row was opened; in a file that was merged from others it is no
-    count. Keys are those of `SimpleFilter`.
+    `num_since_row` counts the keys since the last row was opened; it is not a count in a file that was merged from
+    others. Keys are those of `SimpleFilter`.
     """
 
     type_code = "DYNAMIC_V0"
 
     def __init__(self, num_bits: int, num_hashes: int, row_entries: int, max_entries: int) -> None:
-        """Make a filter of one empty row."""
+        """Make a filter with one empty row."""
         if not 0 < row_entries <= _MAX_INT32:
             raise ValueError(f"a row needs at least one key, not {row_entries}")
         self._rows = [SimpleFilter(num_bits, num_hashes)]
@@ -207,27 +207,27 @@ class DynamicFilter:
 
     @classmethod
     def sized_for(cls, num_entries: int, fpp: float, max_entries: int) -> DynamicFilter:
-        """Return the empty filter that Hudi makes for so many keys."""
+        """Return the empty filter that Hudi makes for this many keys."""
         return cls(*sizing(num_entries, fpp), num_entries, max_entries)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DynamicFilter:
-        """Return the filter that `data` begins with, which takes no more rows; raises `CorruptFileError`."""
+        """Return the filter that `data` begins with, which gets no more rows; raises `CorruptFileError`."""
         num_bits, num_hashes, hash_type, at = _read_header(data, 0)
         row_entries, num_since_row, num_rows = _unpack(">3i", data, at)
         at += 12
-        # The least row is an old header and one byte.
+        # The smallest row is an old header and one byte.
         if not 0 < num_rows <= (len(data) - at) // 9:
             raise CorruptFileError(f"the filter claims {num_rows} rows in {len(data) - at} bytes", offset=at)
         rows = []
         for _ in range(num_rows):
             row, at = _read_simple(data, at)
             rows.append(row)
-        found = cls.__new__(cls)
-        found.num_bits, found.num_hashes, found.hash_type = num_bits, num_hashes, hash_type
-        found.row_entries, found.num_since_row, found._rows = row_entries, num_since_row, rows
-        found._max_entries, found._is_bounded, found._cursor = 0, False, 0
-        return found
+        read = cls.__new__(cls)
+        read.num_bits, read.num_hashes, read.hash_type = num_bits, num_hashes, hash_type
+        read.row_entries, read.num_since_row, read._rows = row_entries, num_since_row, rows
+        read._max_entries, read._is_bounded, read._cursor = 0, False, 0
+        return read
 
     def to_bytes(self) -> bytes:
         """Return the filter as Hudi writes it."""
@@ -240,7 +240,7 @@ class DynamicFilter:
         return tuple(self._rows)
 
     def add(self, keys: Sequence[bytes]) -> None:
-        """Add every key, in this order, on which the bits depend as soon as there are two rows."""
+        """Add every key, in this order: with two or more rows the bits depend on it."""
         if self.row_entries <= 0 or self.hash_type != MURMUR:
             raise ValueError("filters of this kind are read-only")
         at = 0
@@ -267,12 +267,12 @@ class DynamicFilter:
         self.num_since_row += len(keys)
 
     def check(self, keys: Sequence[bytes]) -> bytes:
-        """Return one byte for each key: 1 when it may have been added, 0 when it was not."""
+        """Return one byte for each key: 1 if it may have been added, 0 if it was not."""
         packed = _packed(keys)
-        found = bytes(len(keys))
+        answers = bytes(len(keys))
         for row in self._rows:
-            found = _either(found, row.check_packed(keys, *packed))
-        return found
+            answers = _either(answers, row.check_packed(keys, *packed))
+        return answers
 
 
 HadoopFilter = SimpleFilter | DynamicFilter
@@ -284,7 +284,7 @@ _TYPES: dict[str, type[SimpleFilter] | type[DynamicFilter]] = {
 def parse(data: bytes, type_code: str | None = None) -> HadoopFilter:
     """Return the filter that `data` begins with; without a type code it is SIMPLE.
 
-    Raises `CorruptFileError`, and `UnsupportedError` for a type that there is not.
+    Raises `CorruptFileError`, and `UnsupportedError` for an unknown type.
     """
     kind = _TYPES.get("SIMPLE" if type_code is None else type_code.upper())
     if kind is None:
@@ -297,7 +297,7 @@ def _header(of: HadoopFilter) -> bytes:
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """Return m, k, the hash's type, and where the header ends."""
+    """Return m, k, the type of the hash, and the length of the header."""
     (first,) = _unpack(">i", data, at)
     if first > 0:
         (num_bits,) = _unpack(">i", data, at + 4)
@@ -340,7 +340,7 @@ def _either(one: bytes, other: bytes) -> bytes:
     return (int.from_bytes(one, "little") | int.from_bytes(other, "little")).to_bytes(size, "little")
 
 
-# ---- Jenkins' hash, of filters that nobody writes any more -----------------------------------
+# ---- Jenkins' hash, of filters that are no longer written -------------------------------------
 
 
 def _jenkins_positions(key: bytes, num_bits: int, num_hashes: int) -> Iterable[int]:
@@ -383,7 +383,7 @@ def _rotated(word: int, bits: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HudiFilter:
-    """The filter of a base file's record keys, and their range as the writer saw it; see `file_filters.FileFilter`."""
+    """The filter of a base file's record keys, and their range; a `FileFilter`."""
 
     filter: HadoopFilter = field(repr=False)
     min_key: str | None = None
@@ -396,11 +396,11 @@ class HudiFilter:
 
     @property
     def column(self) -> ColumnPath:
-        """The path of the column of record keys."""
+        """The path of the record key column."""
         return (RECORD_KEY,)
 
     def describe(self) -> Description:
-        """Return the filter's size and state; the rate is that of all rows together."""
+        """Return the filter's size and state; `fpp` is that of all rows together."""
         rows = self.filter.rows
         fills = [row.num_set / row.num_bits for row in rows]
         absent = math.prod(1 - fill**row.num_hashes for fill, row in zip(fills, rows, strict=True))
@@ -414,26 +414,26 @@ class HudiFilter:
         return Description(num_bytes, max(row.num_hashes for row in rows), num_set / num_bits, 1 - absent, ndv)
 
     def might_contain(self, values: Sequence[Any]) -> bytes:
-        """Return for each value 0 if it is proved that no row has it for its record key, else 1.
+        """Return for each value 0 if it is proved not to be the record key of any row, else 1.
 
-        Texts are understood, and bytes that are one. Of the empty text nothing is known, nor of one that is no UTF-8,
-        which Java would have written as another.
+        Text is understood, and bytes that are text. The empty text may always be there, and so may text that is not
+        UTF-8, which Java would have written differently.
         """
         keys = [_as_key(value) for value in values]
-        found = self.filter.check([key or b"" for key in keys])
+        answers = self.filter.check([key or b"" for key in keys])
         if (is_out := self._out_of_range()) is None:
-            return found
-        pairs = zip(found, keys, strict=True)
+            return answers
+        pairs = zip(answers, keys, strict=True)
         return bytes(maybe and not (key and is_out(key)) for maybe, key in pairs)
 
     def might_contain_stored(self, values: pa.Array) -> bytes:
-        """Return the same for values that the file holds, none of them null."""
+        """Return the same for values of the file, without nulls."""
         return self.might_contain(values.to_pylist())
 
     def _out_of_range(self) -> Callable[[bytes], bool] | None:
-        """Return what tells keys that are out of range as Java compares and as bytes; None where there is no range.
+        """Return a test whether a key is out of range both in Java's order and as bytes; None if there is no range.
 
-        Java looks keys up by its own order, but some writers have the range by that of bytes.
+        Java compares keys in its own order, but some writers store the range in the order of bytes.
         """
         if self.min_key is None or self.max_key is None:
             return None
@@ -442,7 +442,7 @@ class HudiFilter:
             return None
         low, high = self.min_key.encode(), self.max_key.encode()
         low16, high16 = utf16_order(self.min_key), utf16_order(self.max_key)
-        is_same = max(bounds, default="") <= "\uffff"  # both orders are, for keys of ASCII
+        is_same = max(bounds, default="") <= "\uffff"  # both orders are the same for ASCII keys
 
         def is_out(key: bytes) -> bool:
             if low <= key <= high:
@@ -453,7 +453,7 @@ class HudiFilter:
 
 
 def _as_key(value: Any) -> bytes | None:
-    """Return the key that a literal stands for; None or nothing where it is not understood."""
+    """Return the key of a literal; None or empty if it is not understood."""
     try:
         if isinstance(value, str):
             return value.encode()
@@ -465,10 +465,10 @@ def _as_key(value: Any) -> bytes | None:
 
 
 def filter_of(footer: Footer) -> HudiFilter | None:
-    """Return the record keys' filter that a footer has, None where it has none or the file has no such column.
+    """Return the record key filter in a footer; None if it has none, or the file has no such column.
 
-    Raises `CorruptFileError` for one that is damaged, or does not belong to the file's rows for all that is known of
-    it, and `UnsupportedError` for one of a type, or of a size, that Hudi does not write.
+    Raises `CorruptFileError` if it is damaged, or cannot belong to the file's rows, and `UnsupportedError` if it has a
+    type or a size that Hudi does not write.
     """
     leaves = [leaf for leaf in footer.leaves if leaf.path == (RECORD_KEY,)]
     if not leaves:
@@ -486,16 +486,16 @@ def filter_of(footer: Footer) -> HudiFilter | None:
         raise CorruptFileError("the filter's entry is empty")
     type_code = entries[TYPE_CODE] or "" if TYPE_CODE in entries else None
     try:
-        found = parse(decode_text(text), type_code)
+        stored = parse(decode_text(text), type_code)
     except ParquetBloomError as error:
         raise type(error)(f"the record key filter: {error}") from error
-    if footer.num_rows and not any(row.num_set for row in found.rows):
+    if footer.num_rows and not any(row.num_set for row in stored.rows):
         raise CorruptFileError(f"the record key filter is empty, but the file has {footer.num_rows} rows")
-    return HudiFilter(found, entries.get(MIN_KEY), entries.get(MAX_KEY))
+    return HudiFilter(stored, entries.get(MIN_KEY), entries.get(MAX_KEY))
 
 
 def _is_carried_over(schema: str | None) -> bool:
-    """Return whether an Arrow schema has the filter among its metadata: then it is older than what was written."""
+    """Return whether the metadata of an Arrow schema has the filter: then it is older than the file's rows."""
     if schema is None:
         return False
     try:
@@ -509,9 +509,9 @@ def _is_carried_over(schema: str | None) -> bool:
 
 
 class Builder:
-    """The filter of record keys in the making, as Hudi makes it for the same settings.
+    """Builds the filter of record keys that Hudi builds with the same settings.
 
-    Raises `ValueError` for settings that Hudi refuses, `UnsupportedError` for a type that there is not.
+    Raises `ValueError` for settings that Hudi rejects, `UnsupportedError` for an unknown type.
     """
 
     def __init__(
@@ -532,7 +532,7 @@ class Builder:
         self._bounds: tuple[str, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
-        """Insert the keys of some rows, in the order of the file's, each as often as a row has it.
+        """Insert the keys of some rows, in the order of the file, each as often as it occurs.
 
         Raises `ValueError` for an empty key.
         """
@@ -540,14 +540,16 @@ class Builder:
         encoded = [_encoded(text) for text in texts]
         self._bloom.add(encoded)
         if 0 in self._bloom.check(encoded):
-            raise CorruptFileError("a key just added is not found: this machine's memory or build is broken")
+            raise CorruptFileError(
+                "a key that was just added is not in the filter: this machine's memory or build is broken"
+            )
         if texts:
             order = None if all(map(str.isascii, texts)) else utf16_order
             bounds = (*self._bounds, min(texts, key=order), max(texts, key=order))
             self._bounds = min(bounds, key=utf16_order), max(bounds, key=utf16_order)
 
     def entries(self) -> dict[str, str]:
-        """Return the entries of the footer that hold the filter and the range of the keys."""
+        """Return the footer entries with the filter and the range of the keys."""
         entries = {FILTER: encode_text(self._bloom.to_bytes())}
         if self._bloom.type_code != SimpleFilter.type_code:
             entries[TYPE_CODE] = self._bloom.type_code
@@ -557,12 +559,12 @@ class Builder:
 
 
 def build(keys: Iterable[str], **settings: Any) -> dict[str, str]:
-    """Return the footer's entries for these record keys, by the settings of `Builder`; raises what it does."""
+    """Return the footer entries for these record keys, with the settings of `Builder`; raises the same errors."""
     builder = Builder(**settings)
     builder.add(keys)
     return builder.entries()
 
 
 def _encoded(text: str) -> bytes:
-    """Return a key's UTF-8; half of a surrogate pair is a question mark, as in Java."""
+    """Return a key as UTF-8; half of a surrogate pair becomes a question mark, as in Java."""
     return text.encode("utf-8", "replace")

@@ -1,26 +1,26 @@
 """Apache Paimon's file index, version 1, and the bloom filters in it.
 
-A data file's index is one container, in a file `<data file>.index` or inside of the table's manifest. Integers are
+A data file's index is one container, in a file `<data file>.index` or in the table's manifest. Integers are
 big-endian and signed; names are Java's modified UTF-8 after an unsigned 16-bit length (FileIndexFormat.java):
 
-    magic int64, version int32, head length int32       the head ends where the payloads begin
+    magic int64, version int32, header length int32     the header ends where the payloads begin
     number of columns int32
         name, number of indexes int32
-            type of index, start int32, length int32    start counts from the container's first byte
-    length of what is reserved int32, reserved bytes
+            type of index, start int32, length int32    start is relative to the container's first byte
+    length of the reserved bytes int32, reserved bytes
     payloads, in any order
 
-A `start` of -1 has no payload: no row of the file belongs to the index. A `bloom-filter` is the number of hash
-functions k, int32, and the bits, of each byte the lowest first (BloomFilterFileIndex.java, BloomFilter64.java). A
-64-bit hash sets k bits: hash function i = 1 ... k has c = low + i * high, the hash's two halves, in 32 bits that wrap
-around; the bit is c, or ~c where that is negative, modulo the number of bits.
+An index with the `start` -1 has no payload: it contains no row of the file. A `bloom-filter` is the number of hash
+functions k, int32, and the bits, the lowest of each byte first (BloomFilterFileIndex.java, BloomFilter64.java). A
+64-bit hash sets k bits: hash function i = 1 ... k is c = low + i * high, with the halves of the hash, in 32 bits with
+wraparound; the bit is c, or ~c if c is negative, modulo the number of bits.
 
-Strings and bytes are hashed by XXH64 with seed 0, all else is a signed 64-bit integer, hashed by Thomas Wang's function
-with shifts that keep the sign (FastHash.java):
+Strings and bytes are hashed with XXH64 and seed 0. All other values are signed 64-bit integers, hashed with Thomas
+Wang's function with arithmetic shifts (FastHash.java):
 
     integers, DATE      the value; days since 1970-01-01
     FLOAT, DOUBLE       the bits, of a FLOAT 32 of them as a signed number; one NaN, two zeros
-    TIME                milliseconds of the day, whatever the precision
+    TIME                milliseconds of the day, for every precision
     TIMESTAMP           milliseconds up to precision 3, else microseconds, rounded down
 """
 
@@ -59,10 +59,10 @@ VERSION = 1
 BLOOM_FILTER = "bloom-filter"
 
 MOST_HASHES = 127
-"""Paimon reads more than these as a negative number, and then uses the filter for nothing."""
+"""Paimon reads higher numbers as negative, and then does not use the filter."""
 
 _MOST_HASHES_EVER = 1076
-"""What the least positive double asks for as a rate of false positives."""
+"""The number for the smallest positive double as the false positive rate."""
 
 _MOST_BITS = 2**31 - 8
 _PREFIX = struct.Struct(">qii")
@@ -73,7 +73,7 @@ _LOW = (1 << 32) - 1
 
 
 class Entry(NamedTuple):
-    """An index in a container: the bytes `start` to `start + length`, or none where `start` is -1."""
+    """An index in a container: the bytes `start` to `start + length`, or none if `start` is -1."""
 
     column: str
     kind: str
@@ -82,19 +82,19 @@ class Entry(NamedTuple):
 
 
 Container = Mapping[str, Mapping[str, bytes | None]]
-"""Column, as the data file's schema calls it -> type of index -> payload; None: no row belongs to the index."""
+"""Column, by its name in the data file -> type of index -> payload, or None if the index contains no row."""
 
 
 def read_entries(size: int) -> Plan[tuple[Entry, ...]]:
-    """Plan to read the head of a container of `size` bytes, and return its indexes in the order of the head.
+    """Plan to read the header of a container of `size` bytes, and return its indexes in the order of the header.
 
-    Raises `CorruptFileError` for what is no container, `UnsupportedError` for one of another version.
+    Raises `CorruptFileError` for anything but a container, `UnsupportedError` for another version.
     """
     return (yield from _read_head(size))[0]
 
 
 def _read_head(size: int) -> Plan[tuple[tuple[Entry, ...], bytes]]:
-    """Plan to read the head, and return the indexes and all bytes that were read."""
+    """Plan to read the header, and return the indexes and all bytes that were read."""
     (start,) = yield [ByteRange(0, min(size, _FIRST_READ))]
     length = _head_length(start, size)
     if length > len(start):
@@ -104,22 +104,22 @@ def _read_head(size: int) -> Plan[tuple[tuple[Entry, ...], bytes]]:
 
 
 _FIRST_READ = 4096
-"""More than the heads of most tables take."""
+"""More than the header has in most tables."""
 
 
 def parse_container(data: bytes) -> dict[str, dict[str, bytes | None]]:
-    """Return what is in a container, of all types of index.
+    """Return the contents of a container, with all types of indexes.
 
-    Raises `CorruptFileError` for what is no container, `UnsupportedError` for one of another version.
+    Raises `CorruptFileError` for anything but a container, `UnsupportedError` for another version.
     """
-    found: dict[str, dict[str, bytes | None]] = {}
+    indexes: dict[str, dict[str, bytes | None]] = {}
     for column, kind, start, size in _entries_of(data):
-        found.setdefault(column, {})[kind] = data[start : start + size] if start >= 0 else None
-    return found
+        indexes.setdefault(column, {})[kind] = data[start : start + size] if start >= 0 else None
+    return indexes
 
 
 def write_container(indexes: Container) -> bytes:
-    """Return a container of the indexes in the order that they are in.
+    """Return a container of the indexes, in their order.
 
     Raises `ValueError` for a name of more than 65,535 bytes or for more than 2 GiB.
     """
@@ -140,26 +140,26 @@ def write_container(indexes: Container) -> bytes:
 
 
 def build_container(indexes: Container) -> bytes:
-    """Return a container of the indexes, byte by byte what Paimon writes of columns that are no maps.
+    """Return a container of the indexes, byte by byte what Paimon writes for columns that are not maps.
 
-    The columns come as the table's option lists them, and are then in the order of the HashMaps that Paimon takes them
-    through: its options, its writers, and what these wrote (FileIndexOptions.java, DataFileIndexWriter.java).
+    The columns are given as in the table's option. The result has them in the order of the HashMaps that Paimon puts
+    them into: its options, its writers, and their results (FileIndexOptions.java, DataFileIndexWriter.java).
     """
-    # Of an option's column: Objects.hash(name, null, false).
+    # The hash of an option's column is Objects.hash(name, null, false).
     columns = _computed(indexes, lambda name: (31 * (31 * (31 + _java_hash(name))) + 1237) & _LOW)
     columns = _computed(_put(columns), _java_hash)
     return write_container({name: {kind: indexes[name][kind] for kind in _put(indexes[name])} for name in columns})
 
 
 def _put(names: Iterable[str]) -> list[str]:
-    """Return the names in the order of a HashMap that they were `put` into."""
+    """Return the names in the order of a HashMap into which they were `put`."""
     return _by_bucket(list(names), _java_hash, late=0)
 
 
 def _computed(names: Iterable[str], hashed: Callable[[str], int]) -> list[str]:
-    """Return the names in the order of a HashMap that they came into by `computeIfAbsent`.
+    """Return the names in the order of a HashMap to which `computeIfAbsent` added them.
 
-    It puts a name before the others of its bucket, and more buckets are made one name later.
+    It adds a name before the others of its bucket, and the map grows one name later.
     """
     return _by_bucket(list(names)[::-1], hashed, late=1)
 
@@ -172,7 +172,7 @@ def _by_bucket(names: list[str], hashed: Callable[[str], int], *, late: int) -> 
 
 
 def _java_hash(name: str) -> int:
-    """Return what Java's `String.hashCode` does, unsigned."""
+    """Return the same as Java's `String.hashCode`, unsigned."""
     code = 0
     for unit in memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & _LOW
@@ -198,10 +198,10 @@ def _entries_of(data: bytes) -> tuple[Entry, ...]:
 
 
 def _entries(head: bytes, length: int, size: int) -> tuple[Entry, ...]:
-    """Return the indexes that a head lists; what follows them in it is reserved."""
+    """Return the indexes in a header; the bytes after them are reserved."""
     if len(head) != length:
         raise CorruptFileError(f"the header ends after {len(head):,} of {length:,} bytes", offset=len(head))
-    found = []
+    entries = []
     reader = _Head(head, _PREFIX.size)
     for _ in range(reader.count()):
         column = reader.text()
@@ -210,8 +210,8 @@ def _entries(head: bytes, length: int, size: int) -> tuple[Entry, ...]:
             is_empty = entry.start == -1 and entry.length == 0
             if not is_empty and not (length <= entry.start <= entry.start + entry.length <= size):
                 raise CorruptFileError(f"{column}: the {entry.kind} is outside the container", offset=reader.at)
-            found.append(entry)
-    return tuple(found)
+            entries.append(entry)
+    return tuple(entries)
 
 
 class _Head:
@@ -243,8 +243,8 @@ class _Head:
 
 
 def _packed(name: str) -> bytes:
-    """Return a name in modified UTF-8: NUL as two bytes, each half of a surrogate pair by itself."""
-    units = _BEYOND_BMP.sub(lambda found: _halves(found[0]), name)
+    """Return a name in modified UTF-8: NUL as two bytes, each half of a surrogate pair separately."""
+    units = _BEYOND_BMP.sub(lambda match: _halves(match[0]), name)
     raw = units.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(raw) > 0xFFFF:
         raise ValueError(f"a name of {len(raw):,} bytes; at most 65,535 are allowed")
@@ -280,7 +280,7 @@ _STORED: Mapping[str, tuple[PhysicalType, LogicalType | None]] = {
     "DATE": (PhysicalType.INT32, LogicalType("DATE")),
     "TIME": (PhysicalType.INT32, LogicalType("TIME", unit="MILLIS")),
 }
-"""How the values that are hashed would lie in a Parquet file."""
+"""The type that the hashed values would have in a Parquet file."""
 
 _MOST_MICROS = 6
 """The precision of a timestamp in microseconds."""
@@ -288,16 +288,16 @@ _MOST_MICROS = 6
 _BYTES = ("CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES")
 _PADDING = {"CHAR": b" ", "BINARY": b"\0"}
 _MOST_PADDED = 64
-"""Lengths of padding that are tried."""
+"""The most lengths of padding to try."""
 
 
 @lru_cache(maxsize=1024)
 def _type(kind: str) -> _Type:
-    found = _TYPE.fullmatch(kind.strip().upper())
-    name = found[1] if found else ""
-    if found and found[3]:
+    match = _TYPE.fullmatch(kind.strip().upper())
+    name = match[1] if match else ""
+    if match and match[3]:
         name = "TIMESTAMP_LTZ" if name == "TIMESTAMP" else ""
-    size = int(found[2]) if found and found[2] else 6 if name.startswith("TIMESTAMP") else 1
+    size = int(match[2]) if match and match[2] else 6 if name.startswith("TIMESTAMP") else 1
     if name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         is_utc = name == "TIMESTAMP_LTZ"
         logical = LogicalType("TIMESTAMP", unit="MILLIS" if size <= 3 else "MICROS", is_adjusted_to_utc=is_utc)
@@ -308,7 +308,7 @@ def _type(kind: str) -> _Type:
 
 
 def is_hashed(kind: object) -> bool:
-    """Return whether Paimon has bloom filters of a type, as its schemas write it, such as `VARCHAR(20) NOT NULL`."""
+    """Return whether Paimon has bloom filters for a type in its schemas, such as `VARCHAR(20) NOT NULL`."""
     try:
         return isinstance(kind, str) and bool(_type(kind))
     except UnsupportedError:
@@ -319,7 +319,7 @@ def is_hashed(kind: object) -> bool:
 
 
 def wang64(value: int) -> int:
-    """Return Thomas Wang's hash of a signed 64-bit integer, unsigned, with shifts to the right that keep the sign.
+    """Return Thomas Wang's hash of a signed 64-bit integer, unsigned, with arithmetic right shifts.
 
     >>> wang64(1)
     6614235796240398542
@@ -338,29 +338,29 @@ def _wrapped(value: int) -> int:
 
 
 def literal_hashes(kind: str, value: object) -> tuple[int, ...]:
-    """Return the hashes of all stored values of a Paimon type that may equal a literal; none if they are not known.
+    """Return the hashes of all stored values of a Paimon type that may equal a literal; none if they are unknown.
 
-    A literal that the type cannot hold has none either. Raises `UnsupportedError` for a type without bloom filters.
+    A literal that the type cannot hold also has none. Raises `UnsupportedError` for a type without bloom filters.
     """
     name, size, leaf = _type(kind)
     try:
-        found = encode_literal(leaf, value)
+        encodings = encode_literal(leaf, value)
     except LiteralError:
         return ()
-    plain: Iterable[bytes] = () if found.reason else found.plain
+    plain: Iterable[bytes] = () if encodings.reason else encodings.plain
     if name in _PADDING:
         plain = [padded for each in plain for padded in _paddings(each, size, _PADDING[name])]
     if name in _BYTES:
         return tuple(map(hash_plain, plain))
     numbers = [int.from_bytes(each, "little", signed=True) for each in plain]
     if name in ("TIMESTAMP", "TIMESTAMP_LTZ") and size > _MOST_MICROS:
-        # Below a microsecond there is more: who reads the INT96 itself, such as Spark, rounds it towards 1970.
+        # There may be nanoseconds: readers of the INT96 itself, such as Spark, round it towards 1970.
         numbers += [number - 1 for number in numbers if number <= 0]
     return tuple(map(wang64, numbers))
 
 
 def _paddings(value: bytes, size: int, char: bytes) -> Iterator[bytes]:
-    """Yield a value with all lengths of padding that it may have; nothing where these are too many."""
+    """Yield a value with all lengths of padding that it may have; nothing if there are too many."""
     shortest = value.rstrip(char)
     lengths = range(len(shortest), max(len(value), size) + 1)
     if len(lengths) <= _MOST_PADDED:
@@ -368,14 +368,14 @@ def _paddings(value: bytes, size: int, char: bytes) -> Iterator[bytes]:
 
 
 class _Probes(NamedTuple):
-    """The hashes of literals, 8 bytes each: `counts` of each literal, None where each has one."""
+    """The hashes of literals, 8 bytes each; `counts` has their number for each literal, None if each has one."""
 
     hashes: bytes
     counts: Sequence[int] | None
 
 
 def _probes(kind: str, values: Sequence[Any]) -> _Probes:
-    """Return `literal_hashes` of literals; the files of a table are asked for the same ones, one after the other."""
+    """Return the `literal_hashes` of literals, which are cached: the files of a table need the same ones."""
     for known, literals, probes in _Recent.entries:
         if known == kind and (literals is values or _are_same(literals, values)):
             return probes
@@ -391,12 +391,12 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _any_probes(kind: str, values: Sequence[Any]) -> _Probes:
-    found = [literal_hashes(kind, value) for value in values]
-    return _Probes(array("Q", [each for some in found for each in some]).tobytes(), list(map(len, found)))
+    hashes = [literal_hashes(kind, value) for value in values]
+    return _Probes(array("Q", [each for some in hashes for each in some]).tobytes(), list(map(len, hashes)))
 
 
 def _same_probes(kind: str, values: Sequence[Any], types: set[type]) -> _Probes | None:
-    """Return the hashes of integers or texts that the type has all of, or None."""
+    """Return the hashes of integers or texts that all fit the type, or None."""
     name, _, _ = _type(kind)
     if types == {int} and name in _RANGES and -_RANGES[name] <= min(values) and max(values) < _RANGES[name]:
         return _Probes(_kernel.hash_wang64(array("q", values)), None)
@@ -416,8 +416,8 @@ _RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 <
 class _Recent:
     """The last lists of literals, newest first, with their hashes.
 
-    A tuple is known at once. A list may change, and so is known by what it holds, object by object: literals that are
-    equal, such as 1, True and 1.0, or 0.0 and -0.0, may have different hashes.
+    A tuple is recognized by its identity. A list may change, so it is recognized by the identity of its elements: equal
+    literals, such as 1, True and 1.0, or 0.0 and -0.0, may have different hashes.
     """
 
     entries: tuple[tuple[str, tuple[Any, ...], _Probes], ...] = ()
@@ -429,12 +429,12 @@ class _Recent:
             room -= len(entry[1])
             if room >= 0:
                 kept.append(entry)
-        cls.entries = tuple(kept)  # whole at any time, whatever other threads do
+        cls.entries = tuple(kept)  # replaced in one step, for other threads
 
 
 _LISTS_REMEMBERED = 8
 _MOST_REMEMBERED = 1 << 20
-"""Literals in all of these lists."""
+"""The most literals in all these lists."""
 
 _IMMUTABLE = {NoneType, bool, int, float, Decimal, str, bytes, date, datetime, time}
 
@@ -442,9 +442,9 @@ _IMMUTABLE = {NoneType, bool, int, float, Decimal, str, bytes, date, datetime, t
 def array_hashes(values: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
     """Return the hashes of all values that are not null, as an array of int64.
 
-    Texts, bytes, integers, floats, dates, times and timestamps are taken in any width or unit that Arrow has of them,
-    timestamps in UTC or of a wall clock as they are. Raises `TypeError` for an array of something else,
-    `UnsupportedError` for a type without bloom filters.
+    Text, bytes, integers, floats, dates, times and timestamps may have any width or unit that Arrow has; timestamps are
+    not converted between UTC and local time. Raises `TypeError` for another array, `UnsupportedError` for a type
+    without bloom filters.
     """
     import pyarrow as pa
 
@@ -493,7 +493,7 @@ def _integers(chunk: Any, name: str, size: int) -> Any:
 
 
 def floored(values: Any, step: int) -> Any:
-    """Return how many whole steps of more than 1 an array of int64 has, rounded down: `pc.divide` rounds towards zero.
+    """Return an array of int64 divided by a step greater than 1 and rounded down: `pc.divide` rounds towards zero.
 
     >>> import pyarrow
     >>> floored(pyarrow.array([-1, 1, -1000, -1001]), 1000).to_pylist()
@@ -523,9 +523,9 @@ class Size(NamedTuple):
 
 
 def size_for(items: int, fpp: float) -> Size:
-    """Return the size that Paimon gives a filter for so many distinct values and such a rate of false positives.
+    """Return the size that Paimon gives a filter for this many distinct values and this false positive rate.
 
-    It adds 1 to 8 bits to come to a whole byte. Raises `ValueError` for what no filter that Paimon can use has.
+    It adds 1 to 8 bits to fill a byte. Raises `ValueError` if Paimon cannot use such a filter.
 
     >>> size_for(1_000_000, 0.1)
     Size(num_hashes=3, num_bits=4792536)
@@ -544,7 +544,7 @@ def size_for(items: int, fpp: float) -> Size:
 
 
 class Builder:
-    """A filter in the making, for a column of type `kind`. Raises what `size_for` does, and `UnsupportedError`."""
+    """Builds a filter for a column of type `kind`. Raises the errors of `size_for`, and `UnsupportedError`."""
 
     def __init__(self, kind: str, *, items: int = 1_000_000, fpp: float = 0.1) -> None:
         _type(kind)
@@ -552,22 +552,24 @@ class Builder:
         self._bits = bytearray(self._size.num_bits // 8)
 
     def add(self, values: pa.Array | pa.ChunkedArray) -> None:
-        """Insert all values that are not null. Raises what `array_hashes` does."""
+        """Insert all values that are not null. Raises the errors of `array_hashes`."""
         hashes = _packed_of(array_hashes(values, self._kind))
         _kernel.paimon_insert(self._bits, self._size.num_hashes, hashes)
         if 0 in _kernel.paimon_check(self._bits, self._size.num_hashes, hashes):
-            raise CorruptFileError("a value just added is not found: this machine's memory or build is broken")
+            raise CorruptFileError(
+                "a value that was just added is not in the filter: this machine's memory or build is broken"
+            )
 
     def payload(self) -> bytes:
-        """Return the filter, byte by byte what Paimon writes of the same values and options."""
+        """Return the filter, byte by byte what Paimon writes for the same values and options."""
         return self._size.num_hashes.to_bytes(4, "big") + self._bits
 
 
 def build(values: pa.Array | pa.ChunkedArray, kind: str, *, items: int = 1_000_000, fpp: float = 0.1) -> bytes:
     """Return a `bloom-filter` of an array, byte by byte what Paimon writes for a column of type `kind`.
 
-    `items` and `fpp` are the table's options of that name; a filter always is as large as they say. Raises what
-    `array_hashes` and `size_for` do.
+    `items` and `fpp` are the table's options of these names, and decide the size alone. Raises the errors of
+    `array_hashes` and `size_for`.
     """
     builder = Builder(kind, items=items, fpp=fpp)
     builder.add(values)
@@ -575,10 +577,10 @@ def build(values: pa.Array | pa.ChunkedArray, kind: str, *, items: int = 1_000_0
 
 
 class PaimonFilter:
-    """A `bloom-filter` of a data file's column; see `file_filters.FileFilter`.
+    """A `bloom-filter` of a data file's column; a `FileFilter`.
 
     `kind` is the column's type in the schema that the file was written with. Raises `UnsupportedError` for a type
-    without bloom filters, `CorruptFileError` for bytes that are no filter.
+    without bloom filters, `CorruptFileError` for bytes that are not a filter.
     """
 
     format = "Paimon bloom-filter"
@@ -600,16 +602,16 @@ class PaimonFilter:
         return Description(len(self._bits), self._num_hashes, fill, fill**self._num_hashes, ndv)
 
     def might_contain(self, values: Sequence[Any]) -> bytes:
-        """Return for each literal 0 if it is proved not to be in the file, else 1, also where it is not understood."""
+        """Return for each literal 0 if it is proved not to be in the file, else 1, also if it is not understood."""
         probes = _probes(self.kind, values)
-        found = self._check(probes.hashes)
+        answers = self._check(probes.hashes)
         if probes.counts is None:
-            return found
+            return answers
         ends = accumulate(probes.counts)
-        return bytes(not n or 1 in found[end - n : end] for n, end in zip(probes.counts, ends, strict=True))
+        return bytes(not n or 1 in answers[end - n : end] for n, end in zip(probes.counts, ends, strict=True))
 
     def might_contain_stored(self, values: pa.Array) -> bytes:
-        """Return the same for values that the file holds, in the types that `array_hashes` takes, none of them null."""
+        """Return the same for values of the file, without nulls, in the types that `array_hashes` takes."""
         return self._check(_packed_of(array_hashes(values, self.kind)))
 
     def contains_hash(self, hashed: int) -> bool:
@@ -623,11 +625,11 @@ class PaimonFilter:
 def filters_of_table(
     file: LiveFile, size: int = 0, *, columns: Collection[str] | None = None
 ) -> Plan[tuple[PaimonFilter, ...]]:
-    """Plan to read the filters of a Paimon table's data file, of all its columns or of some, by their names in it.
+    """Plan to read the filters of a Paimon table's data file, for all columns or for these, by their names in the file.
 
-    The plan reads `file.file_index.path`, of `size` bytes: the head, and then only the filters. It asks for nothing
-    where the manifest holds the index, and where there are none: the file has no index, no column has a type that is
-    hashed, or `file.not_excluded` says that they would prove nothing. Raises what `read_entries` and `PaimonFilter` do.
+    The plan reads `file.file_index.path`, of `size` bytes: the header, and then only the filters. It reads nothing if
+    the index is in the manifest, and if there are no filters: the file has no index, no column has a type with filters,
+    or `file.not_excluded` tells that they would prove nothing. Raises the errors of `read_entries` and `PaimonFilter`.
     """
     index = file.file_index
     if index is None or file.not_excluded is not None:
@@ -641,16 +643,16 @@ def filters_of_table(
         for entry in entries
         if entry.kind == BLOOM_FILTER and entry.start >= 0 and (columns is None or entry.column in columns)
     }
-    # A name such as `tags[key]` may be that of a map's key.
+    # A name such as `tags[key]` may be a key of a map.
     kinds = {name: kind for name, kind in index.columns.items() if is_hashed(kind) and not name.endswith("]")}
-    wanted = {name: found for name, found in wanted.items() if name in kinds}
+    wanted = {name: place for name, place in wanted.items() if name in kinds}
     if not wanted:
         return ()
     if sum(map(len, wanted.values())) > size:
         raise CorruptFileError("the filters overlap")
-    more = [found for found in wanted.values() if found.stop > len(known)]
+    more = [place for place in wanted.values() if place.stop > len(known)]
     read = dict(zip(more, (yield more) if more else (), strict=True))
     return tuple(
-        PaimonFilter(read[found] if found in read else known[found.start : found.stop], (name,), kinds[name])
-        for name, found in wanted.items()
+        PaimonFilter(read[place] if place in read else known[place.start : place.stop], (name,), kinds[name])
+        for name, place in wanted.items()
     )
