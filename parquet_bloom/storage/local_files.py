@@ -434,7 +434,7 @@ def _written(target: Path, data: bytes, like: list[os.stat_result]) -> Iterator[
 
 def _create_locked(target: Path) -> tuple[Path, int]:
     """Create an empty temporary file that only its owner can open; return its path and its descriptor, locked."""
-    while True:
+    for _ in range(_TRIES):
         path = temporary_path(target)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -449,6 +449,10 @@ def _create_locked(target: Path) -> tuple[Path, int]:
             raise
         else:
             return path, fd
+    raise ConcurrentChangeError(f"{target} cannot be written: its temporary files are taken away at once")
+
+
+_TRIES = 8
 
 
 def _require_own(fd: int, path: Path) -> None:
