@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION
 
@@ -119,7 +120,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 def _refuse(path: str, error: str) -> None:
-    say(f"{path}: {error}", color="red", err=True)
+    say(f"{path}: {as_options(error)}", color="red", err=True)
 
 
 def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
@@ -322,7 +323,7 @@ def print_added(added: Added, told: str | None = None) -> None:
             rate = f", false positives at most {_percent(worst)}" if row.filters else ""
             say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
         for note in row.notes:
-            say(note, 2, color="yellow")
+            say(as_options(note), 2, color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
 
@@ -336,7 +337,7 @@ def print_attached(attached: Attached, output_format: str) -> None:
     else:
         print_rows(attached, output_format, attached.rows)
     for note in attached.notes:
-        say(note, color="yellow", err=output_format != "table")
+        say(as_options(note), color="yellow", err=output_format != "table")
 
 
 def print_index(state: IndexState, output_format: str) -> None:
@@ -392,7 +393,7 @@ def print_dropped(dropped: Dropped) -> None:
             left = f"; {size_text(row.bytes_left)} stay in the file, {freed}"
             say(f"{name}: {count_text(row.cleared, 'filter')} {would}cleared{left if row.cleared else ''}")
         for note in row.notes:
-            say(note, 2, color="yellow")
+            say(as_options(note), 2, color="yellow")
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
 
 
@@ -488,7 +489,7 @@ def sentence(error: BaseException) -> str:
     except Exception:  # some errors of other libraries cannot be shown
         said = ""
     if isinstance(error, ParquetBloomError | ValueError | OSError | ImportError) and said:
-        return said
+        return as_options(said)
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     name = type(error).__name__
     return f"{name}{f': {line}' if line else ''} (PARQUET_BLOOM_DEBUG=1 shows where it comes from)"

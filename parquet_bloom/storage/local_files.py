@@ -110,7 +110,7 @@ class Rewrite:
             if self._in_place and self._status.st_nlink > 1:
                 raise UnsupportedError(
                     f"{old} has {self._status.st_nlink} hard links, and replacing it would separate them; "
-                    "write to a new file with -o"
+                    "write to a new file with output="
                 )
             if not self._in_place and os.path.lexists(self._target):
                 raise FilterExistsError(f"{self._target} already exists; choose another path, or remove it first")

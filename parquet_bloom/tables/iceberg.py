@@ -485,6 +485,6 @@ def _table_uuid(folder: Folder, name: str) -> Any:
 def _unsure(root: str, why: str) -> UnsupportedError:
     return UnsupportedError(
         f"{root} is the directory of an Iceberg table, and only its catalog knows which of its metadata files is "
-        f"current ({why}). Pass the table's name with its catalog (namespace.table with catalog= or --catalog), the "
+        f"current ({why}). Pass the table's name with its catalog (namespace.table with catalog=), the "
         "table that pyiceberg loads, or the path of the current metadata file"
     )

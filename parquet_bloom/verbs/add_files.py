@@ -114,11 +114,11 @@ class AddOptions:
     def __post_init__(self) -> None:
         for fpp in (self.fpp, *self.rates.values()):
             if not (isinstance(fpp, Real) and 0 < fpp < 1):
-                raise ValueError(f"fpp is a rate between 0 and 1, not {fpp}")
+                raise ValueError(f"fpp= must be between 0 and 1, not {fpp}")
         if self.ndv is not None and self.ndv < 0:
-            raise ValueError(f"ndv is a count, not {self.ndv}")
+            raise ValueError(f"ndv= must be 0 or more, not {self.ndv}")
         if self.max_bytes < 64:
-            raise ValueError(f"max_bytes is at least 64, not {self.max_bytes}")
+            raise ValueError(f"max_bytes= must be at least 64, not {self.max_bytes}")
         if not self.columns:
             raise ValueError("name at least one column")
 
@@ -281,7 +281,7 @@ def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
         if total > limit:
             raise UnsupportedError(
                 f"the filters would take {total:,} bytes or more, and the whole file has {plan.source.size:,}; give a "
-                "larger --fpp, cap them with --max-bytes, or say --allow-large"
+                "larger fpp=, cap them with max_bytes=, or allow them with allow_large=True"
             )
 
 
@@ -309,7 +309,7 @@ def _note_share(plan: AddPlan, filters: Sequence[AddedFilter], what: str) -> Non
     if num_bytes > max(NOTED_BYTES, LARGE_SHARE * plan.source.size):
         share = num_bytes / max(1, plan.source.size)
         much = f"{share:.0%} of" if share < 2 else f"{share:,.0f} times"
-        plan.notes.append(f"the filters {what} {much} the file's size; a larger --fpp makes them smaller")
+        plan.notes.append(f"the filters {what} {much} the file's size; a larger fpp= makes them smaller")
 
 
 def _plan_chunk(

@@ -57,7 +57,7 @@ def add_to_table(
     `progress` counts files.
     """
     if batch < 1:
-        raise ValueError(f"a batch is at least one file, not {batch}")
+        raise ValueError(f"batch= must be at least 1, not {batch}")
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
     options = AddOptions(
         parse_paths(columns),

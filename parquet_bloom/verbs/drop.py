@@ -133,9 +133,9 @@ def drop(
         ['written', 'written']
     """
     if all and not restore:
-        raise ValueError("all says how far to restore; use it with restore")
+        raise ValueError("all=True says how far to restore; it needs restore=True")
     if restore and columns:
-        raise UnsupportedError("--restore cuts the whole file back, so it takes all columns; leave --column out")
+        raise UnsupportedError("restore=True cuts the whole file back, so it takes all columns; leave out columns=")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
     surveyed = drive((source, _survey_drop(source, wanted)) for source in sources)
@@ -257,7 +257,7 @@ def _restore_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool, all: bool)
 
 _KEPT_OTHERS = (
     "another program changed the footer at byte {:,}: that, and what is before it, is kept; "
-    "--all (all=True) restores what was before that, too"
+    "all=True restores what was before that, too"
 )
 _CUT_OTHERS = "what another program had changed in the footer at byte {:,} was cut away, too"
 

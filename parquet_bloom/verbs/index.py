@@ -368,11 +368,11 @@ def _check_options(columns: Sequence[IndexedColumn]) -> None:
             raise ValueError(f"there is more than one configuration for column {name}")
     for column in columns:
         if not 0 < column.fpp <= 1:
-            raise ValueError(f"fpp must be above 0 and at most 1, not {column.fpp}")
+            raise ValueError(f"fpp= must be above 0 and at most 1, not {column.fpp}")
         if not 0 < column.max_expected_fpp <= 1:
-            raise ValueError(f"maxExpectedFpp must be above 0 and at most 1, not {column.max_expected_fpp}")
+            raise ValueError(f"max_expected_fpp= must be above 0 and at most 1, not {column.max_expected_fpp}")
         if column.ndv < 1:
-            raise ValueError(f"ndv must be at least 1, not {column.ndv}")
+            raise ValueError(f"ndv= must be at least 1, not {column.ndv}")
 
 
 def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> None:

@@ -185,7 +185,7 @@ def is_left_alone(source: Source, target: str | None, any_name: bool) -> bool:
     return source.is_unfamiliar and target is None and not any_name
 
 
-UNFAMILIAR = "left as it is: its name does not say that it is Parquet; --any-name (any_name=True) changes it, too"
+UNFAMILIAR = "not changed: its name does not end in .parquet, .parq or .pq; any_name=True changes it, too"
 
 
 def left_alone(plan: _AnyPlan) -> _AnyPlan:
@@ -245,7 +245,7 @@ def require_writable(
     kind, root = table
     breaks = f"{root} is a {kind} table, which records the sizes of its files and forbids changing them in place"
     if not force:
-        raise UnsupportedError(f"{breaks}; write copies elsewhere with -o, or --force")
+        raise UnsupportedError(f"{breaks}; write copies with output=, or change them with force=True")
     notes.append(f"forced: {breaks}; readers that compare sizes or checksums may fail")
 
 

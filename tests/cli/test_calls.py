@@ -14,6 +14,7 @@ import parquet_bloom
 import parquet_bloom.spark
 import parquet_bloom.spark.console
 from parquet_bloom.cli.commands import main
+from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
@@ -365,3 +366,29 @@ def test_every_option_is_explained():
     for name, command in main.commands.items():
         for option in command.params:
             assert not isinstance(option, click.Option) or option.help, (name, option.name)
+
+
+def test_the_librarys_errors_name_options_that_exist():
+    commands = [*main.commands.values(), *main.commands["index"].commands.values()]
+    assert set(OPTIONS.values()) <= {
+        option for command in commands for param in command.params for option in param.opts
+    }
+    functions = [*(getattr(parquet_bloom, verb) for verb in VERBS), parquet_bloom.index.create]
+    assert set(OPTIONS) <= {name for function in functions for name in inspect.signature(function).parameters}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("write copies with output=, or with force=True", "write copies with -o, or with --force"),
+        ("a larger fpp= makes them smaller", "a larger --fpp makes them smaller"),
+        ("all=True restores it (catalog=)", "--all restores it (--catalog)"),
+        (
+            "/lake/table=x/all=True/a.parquet: table=x, output=/tmp",
+            "/lake/table=x/all=True/a.parquet: table=x, output=/tmp",
+        ),
+        ("the option fpp=0.1, or anyoutput=", "the option fpp=0.1, or anyoutput="),
+    ],
+)
+def test_keywords_become_options(said, shown):
+    assert as_options(said) == shown

@@ -124,7 +124,7 @@ def test_a_count_is_a_whole_number(text):
         (["probe", SMALL, "nam", "1"], "no leaf column 'nam'; did you mean name?"),
         (["probe", SMALL, "id", "soon"], "'soon'"),
         (["probe", SMALL, "id", ""], "''"),
-        (["add", SMALL, "-c", "id", "--fpp", "2"], "fpp is a rate between 0 and 1"),
+        (["add", SMALL, "-c", "id", "--fpp", "2"], "--fpp must be between 0 and 1"),
         (["add", SMALL, "-c", "`id", "-n"], "`id"),
         (["drop", SMALL, "-c", "id", "--restore", "-n"], "takes all columns"),
         (["inspect", "nosuch://bucket/x"], "nosuch"),

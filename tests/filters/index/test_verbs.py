@@ -230,10 +230,10 @@ def test_only_the_directory_itself_has_the_index(tmp_path: Path) -> None:
 WRONG = [
     ({"columns": []}, ValueError, "name at least one column"),
     ({"columns": ["id", "`id`"]}, ValueError, "more than one configuration for column id"),
-    ({"columns": "id", "fpp": 0}, ValueError, "fpp must be above 0 and at most 1, not 0"),
-    ({"columns": "id", "fpp": float("nan")}, ValueError, "fpp must be above 0"),
-    ({"columns": "id", "ndv": 0}, ValueError, "ndv must be at least 1"),
-    ({"columns": "id", "max_expected_fpp": 1.5}, ValueError, "maxExpectedFpp must be above 0 and at most 1"),
+    ({"columns": "id", "fpp": 0}, ValueError, "fpp= must be above 0 and at most 1, not 0"),
+    ({"columns": "id", "fpp": float("nan")}, ValueError, "fpp= must be above 0"),
+    ({"columns": "id", "ndv": 0}, ValueError, "ndv= must be at least 1"),
+    ({"columns": "id", "max_expected_fpp": 1.5}, ValueError, "max_expected_fpp= must be above 0 and at most 1"),
     ({"columns": "`id"}, PredicateError, "no column path"),
 ]
 

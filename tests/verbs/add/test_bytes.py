@@ -153,7 +153,7 @@ def test_restore_stops_at_the_work_of_another_program(tmp_path: Path) -> None:
     assert (row.status, file.read_bytes()) == ("unchanged", theirs)
     assert row.notes == (
         f"another program changed the footer at byte {len(theirs):,}: that, and what is before it, is kept; "
-        "--all (all=True) restores what was before that, too",
+        "all=True restores what was before that, too",
     )
     add(file, "name")
     (dropped,) = drop(file).rows
@@ -180,5 +180,5 @@ def test_restore_passes_hudis_entries_that_were_added_here(tmp_path: Path) -> No
 
 
 def test_all_is_for_restore(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="use it with restore"):
+    with pytest.raises(ValueError, match="it needs restore=True"):
         drop(tmp_path / "x.parquet", all=True)

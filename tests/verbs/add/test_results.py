@@ -125,7 +125,7 @@ def test_a_column_has_the_rate_that_it_was_given(file: Path) -> None:
         alone = add(file, name, fpp=fpp, output=file.with_name(f"{name}.parquet")).rows[0].filters
         assert [(f.num_bytes, f.fpp) for f in built if f.column == name] == [(f.num_bytes, f.fpp) for f in alone]
     for wrong in (0, 1, -0.1, "0.1", None):
-        with pytest.raises(ValueError, match="fpp is a rate between 0 and 1, not"):
+        with pytest.raises(ValueError, match="fpp= must be between 0 and 1, not"):
             add(file, {"id": wrong})  # type: ignore[dict-item]
 
 

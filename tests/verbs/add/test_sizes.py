@@ -15,7 +15,7 @@ from parquet_bloom import add, verify
 from parquet_bloom.errors import UnsupportedError
 
 MIB = 1024 * 1024
-REFUSED = r"the filters would take [\d,]+ bytes or more, and the whole file has [\d,]+; give a larger --fpp"
+REFUSED = r"the filters would take [\d,]+ bytes or more, and the whole file has [\d,]+; give a larger fpp="
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_they_are_written_when_allowed(ids: Path) -> None:
     (row,) = add(ids, "id", fpp=1e-9, max_bytes=MIB, allow_large=True).rows
     assert row.status == "written"
     assert row.bytes_added > size
-    assert row.notes == ("the filters take 3 times the file's size; a larger --fpp makes them smaller",)
+    assert row.notes == ("the filters take 3 times the file's size; a larger fpp= makes them smaller",)
     assert verify(ids).findings == ()
 
 
@@ -94,9 +94,9 @@ def test_what_folds_to_little_is_not_refused(few: Path) -> None:
 
 def test_a_tenth_of_the_file_is_told(ids: Path, wide: Path) -> None:
     (planned,) = add(ids, "id", dry_run=True).rows
-    assert planned.notes == ("the filters may take up to 33% of the file's size; a larger --fpp makes them smaller",)
+    assert planned.notes == ("the filters may take up to 33% of the file's size; a larger fpp= makes them smaller",)
     (row,) = add(ids, "id").rows
-    assert row.notes == ("the filters take 33% of the file's size; a larger --fpp makes them smaller",)
+    assert row.notes == ("the filters take 33% of the file's size; a larger fpp= makes them smaller",)
     share = sum(f.length for f in row.filters) / row.size
     assert 0.325 < share < 0.335
     assert add(wide, "id").rows[0].notes == ()

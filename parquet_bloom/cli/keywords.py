@@ -1,0 +1,34 @@
+"""What the library's keywords are called on the command line, so that its errors can be read there."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = {
+    "all": "--all",
+    "allow_large": "--allow-large",
+    "any_name": "--any-name",
+    "as_of": "--as-of",
+    "catalog": "--catalog",
+    "columns": "--column",
+    "force": "--force",
+    "fpp": "--fpp",
+    "max_bytes": "--max-bytes",
+    "max_expected_fpp": "--max-expected-fpp",
+    "ndv": "--ndv",
+    "output": "-o",
+    "restore": "--restore",
+    "storage_options": "--storage-option",
+    "table": "--table",
+}
+
+_KEYWORD = re.compile(rf"(?<![^\s(])({'|'.join(OPTIONS)})=(?:True)?(?=[\s,;.:)]|$)")
+
+
+def as_options(text: str) -> str:
+    """Return what the library says with its keywords as options; a folder such as `/table=x` is none.
+
+    >>> as_options("write copies with output=, or change them with force=True")
+    'write copies with -o, or change them with --force'
+    """
+    return _KEYWORD.sub(lambda found: OPTIONS[found[1]], text)
