@@ -1,4 +1,4 @@
-"""Directories as constants: no engine, however it types them, finds rows in a file that they ruled out."""
+"""Directories as constants: no engine, whatever types it gives them, finds rows in a file that they pruned."""
 
 from __future__ import annotations
 
@@ -423,7 +423,7 @@ def test_directories_above_what_is_named_are_no_partitions(tmp_path: Path, named
         prune(tmp_path / named, "day = 7")
 
 
-def test_a_file_that_is_named_is_left_out_where_neither_reading_matches(tree: Path) -> None:
+def test_a_file_given_by_its_path_is_pruned_if_no_reading_matches(tree: Path) -> None:
     for where, is_kept in {"day = 7": True, "day = 8": False, "day IS NULL": True, "day IS NOT NULL": True}.items():
         assert prune("day=7/t/lacks.parquet", where).might_match is is_kept
     for where, is_kept in {"day = 5": True, "day = 7": True, "day = 6": False, "day = 7 AND n = 9": False}.items():

@@ -135,7 +135,7 @@ def test_errors(lake: Path) -> None:
         lookup(spark(), lake / "missing", "id", [1])
 
 
-def test_what_cannot_be_judged_keeps_every_key(lake: Path) -> None:
+def test_what_cannot_be_evaluated_keeps_every_key(lake: Path) -> None:
     pq.write_table(pa.table({"other": [1]}), lake / "4.parquet")
     pq.write_table(pa.table({"id": ["a"]}), lake / "5.parquet")
     pq.write_table(pa.table({"id": pa.array([5, 7], pa.int32())}), lake / "6.parquet")

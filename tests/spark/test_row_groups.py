@@ -350,7 +350,7 @@ def test_a_file_that_changed_after_spark_listed_it_is_read_whole(tmp_path: Path)
 
 @needs_java
 @pytest.mark.spark
-def test_files_that_were_not_judged_are_read_whole(tmp_path: Path) -> None:
+def test_files_that_were_not_evaluated_are_read_completely(tmp_path: Path) -> None:
     for name in "abc":
         write(tmp_path / f"{name}.parquet")
     pruning = keeping([tmp_path / "a.parquet", tmp_path / "b.parquet"], lambda group: group.row_group == 3)

@@ -323,7 +323,7 @@ UNREADABLE = {
 
 
 def truths(ask: Ask, path: Path, conditions: list[str]) -> dict[str, list[bool]]:
-    """Returns what each condition is on each row; conditions that the engine refuses are left out."""
+    """Returns what each condition is on each row; conditions that the engine rejects are missing."""
     try:
         rows = ask(path, conditions)
     except BaseException as error:  # DataFusion panics, which is no Exception
@@ -383,7 +383,7 @@ def test_int96_is_found_by_its_own_hash_or_a_companion(engine: str, tmp_path: Pa
                 matches += 1
                 inserted = {hash_plain(plain), *hashes_of(companion_hashes(leaf, pa.array([plain], pa.binary(12))))}
                 assert encodings.reason or inserted & set(encodings.hashes()), (condition, plain.hex(), encodings)
-    assert matches > len(array)  # more than each value by itself: microseconds made some of them one
+    assert matches > len(array)  # more than for each value alone: in microseconds some of them are equal
 
 
 def hashes_of(array: bytes) -> list[int]:

@@ -281,7 +281,7 @@ def test_the_statistics_of_wide_decimals_exclude_still(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ndv", [None, 2000])
-def test_a_filter_of_instants_keeps_the_rate_that_was_asked_for(tmp_path: Path, ndv: int | None) -> None:
+def test_a_filter_of_instants_keeps_its_fpp(tmp_path: Path, ndv: int | None) -> None:
     path = tmp_path / "f.parquet"
     forms = {
         "canonical": [struct.pack("<qi", 1000 * n, EPOCH_JULIAN_DAY) for n in range(2000)],

@@ -261,7 +261,7 @@ def test_4_a_cut_bound_bounds_and_is_no_value(tmp_path: Path) -> None:
     assert verdict(path, C == "ab").is_kept
     assert verdict(path, C == "é").is_kept
     assert not verdict(path, C == "Z").is_kept
-    # x <> v rules out a group that holds nothing but v: a bound that was cut says nothing of the kind.
+    # x <> v prunes a row group that contains only v, which a truncated bound does not prove.
     craft(path, pa.array(["ab"]), bounds(b"a", b"a", is_min_value_exact=False))
     assert verdict(path, C != "a").is_kept
     craft(path, pa.array([6, 7]), bounds(i64(6), i64(6)))

@@ -399,7 +399,7 @@ def test_damaged_entries(tmp_path: Path, entries: dict[str, str], error: type[Ex
         filter_of(footer_of(tmp_path / "a.parquet", entries, ["a"]))
 
 
-def test_a_filter_that_arrow_took_along_is_not_believed(tmp_path: Path) -> None:
+def test_a_filter_that_arrow_copied_is_not_trusted(tmp_path: Path) -> None:
     entries = build(["a"], num_entries=9, fpp=0.1)
     assert filter_of(footer_of(tmp_path / "old.parquet", entries, ["a"])) is not None
     old = pq.read_table(tmp_path / "old.parquet")

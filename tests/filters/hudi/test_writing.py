@@ -185,7 +185,7 @@ def test_files_of_no_rows_have_no_range(tmp_path: Path) -> None:
     assert found.might_contain(["a"]) == b"\0"
 
 
-def test_keys_of_several_fields_are_asked_for_as_hudi_spells_them(tmp_path: Path) -> None:
+def test_keys_of_several_fields_are_probed_as_hudi_writes_them(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     keys = [f"id:{number},name:Zo\u00eb {number % 7}" for number in range(300)]
     written(path, keys)

@@ -131,7 +131,7 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
         found = state(root)
         if which == "killed" or not found:
             assert found in (old, new)
-        else:  # a data file may be left out that could not be read just then
+        else:  # a data file may be missing if it could not be read at that moment
             assert [column for column, _ in found] in ([column for column, _ in of] for of in (old, new))
         outcomes.add(found == new)
         right(root)

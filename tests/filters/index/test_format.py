@@ -158,7 +158,7 @@ ASKED = [0, 3, 7, 12, 700, 5_000_000_000, 99, 2000, -1, 123_456]
 
 
 def check(root: Path) -> int:
-    """Asks for ids without a memory; returns how many files were ruled out by the index."""
+    """Looks up ids without a cache; returns how many files the index pruned."""
     ruled_out = 0
     for n in ASKED:
         result = prune(root, f"id = {n}", cache=Cache(0))
@@ -168,7 +168,7 @@ def check(root: Path) -> int:
     return ruled_out
 
 
-def test_the_index_rules_out(lake: Path) -> None:
+def test_the_index_prunes(lake: Path) -> None:
     assert check(lake) == 0
     index_.create(lake, "id")
     assert check(lake) > 40

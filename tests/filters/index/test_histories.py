@@ -220,7 +220,7 @@ class History:
 
 
 def asked(kinds: tuple[str, ...]) -> st.SearchStrategy[Predicate]:
-    """Returns conditions of which most can be ruled out by a filter."""
+    """Returns conditions, most of which a filter can prune."""
     columns = tuple(Column(f"c{n}", kind, "plain") for n, kind in enumerate(kinds))
     tests = [
         st.builds(lambda v, c=column: Comparison("=", c.path, v), st.sampled_from(KINDS[column.kind].values))
@@ -324,7 +324,9 @@ def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("when", ["survey", "build"])
-def test_a_file_that_is_replaced_while_it_is_indexed_is_left_out(tmp_path: Path, monkeypatch: Any, when: str) -> None:
+def test_a_file_that_is_replaced_while_it_is_indexed_is_not_in_the_index(
+    tmp_path: Path, monkeypatch: Any, when: str
+) -> None:
     path = tmp_path / "f.parquet"
     file(path, [1, 2, 3])
     name = {"survey": "_survey", "build": "fill"}[when]

@@ -67,7 +67,7 @@ def test_the_verbs(lake: Lake) -> None:
     assert lake.kept("id = 11 OR other = 2") == ["1.parquet", "2.parquet"]
     lake.put("3.parquet", 3)
     lake.put("1.parquet", 7)
-    assert lake.kept("other = 3") == ["1.parquet", "3.parquet"]  # of what is new the index says nothing
+    assert lake.kept("other = 3") == ["1.parquet", "3.parquet"]  # the new file is not in the index
     state = index.refresh(lake.root, **options)
     assert (state.number, state.built, state.rows[1].files) == (2, 4, 4)
     assert (lake.kept("other = 7"), lake.kept("other = 11")) == (["1.parquet"], [])

@@ -32,7 +32,7 @@ def values_of(path: str, column: str) -> list[Any]:
 
 
 def held_to_brute_force(table: Path, column: str) -> tuple[int, int]:
-    """Returns how many files are live, and how often one was ruled out by its other format's filter."""
+    """Returns how many files are live, and how often the filter of the other format pruned one."""
     files = snapshot_of(table).files
     held = {file.path: values_of(file.path, column) for file in files}
     keys = sorted({value for values in held.values() for value in values})
@@ -50,14 +50,14 @@ def held_to_brute_force(table: Path, column: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", HUDI)
-def test_no_file_of_hudis_that_has_a_key_is_left_out(name: str, tmp_path: Path) -> None:
+def test_no_hudi_file_with_the_key_is_pruned(name: str, tmp_path: Path) -> None:
     files, ruled_out = held_to_brute_force(unpacked(name, tmp_path), KEY)
     assert files
     assert ruled_out
 
 
 @pytest.mark.parametrize("name", PAIMON)
-def test_no_file_of_paimons_that_has_a_key_is_left_out(name: str, tmp_path: Path) -> None:
+def test_no_paimon_file_with_the_key_is_pruned(name: str, tmp_path: Path) -> None:
     table = unpacked(name, tmp_path)
     files, ruled_out = held_to_brute_force(table, "id")
     assert files

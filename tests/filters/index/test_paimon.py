@@ -509,7 +509,7 @@ def test_errors_are_the_librarys() -> None:
             parse_container(rng.randbytes(size))
 
 
-# ---- literals that are asked for again -----------------------------------------------------
+# ---- literals that are probed again ------------------------------------------------------------
 
 ONES: list[Any] = [1, True, 1.0, Decimal(1), "1", b"1", 0.0, -0.0, 0, None, date(2026, 1, 1), "\ud800", 2**63, -(2**63)]
 
@@ -519,7 +519,7 @@ ONES: list[Any] = [1, True, 1.0, Decimal(1), "1", b"1", 0.0, -0.0, 0, None, date
     st.lists(st.sampled_from(["TINYINT", "INT", "BIGINT", "DOUBLE", "STRING", "CHAR(2)", "BYTES", "DATE"]), min_size=1),
 )
 def test_a_list_of_literals_is_answered_as_each_of_them_is(lists: list[list[Any]], kinds: list[str]) -> None:
-    """However often it is asked for, and whatever equal ones were asked for before."""
+    """However often it is probed, and whatever equal literals were probed before."""
     payload = paimon_filter(
         [hashed for value in range(0, 99, 3) for hashed in (wang64(value), xxh64(b"%d" % value))], 2, 128
     )

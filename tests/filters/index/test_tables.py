@@ -197,7 +197,7 @@ def test_only_live_files_are_indexed(tmp_path: Path) -> None:
     state = index.create(root, "name", fpp=0.0001)
     assert (state.built, state.rows[0].files, state.rows[0].files_missing) == (1, 1, 0)
     assert kept(root, f"name = '{word(7)}'") == (0, 0)
-    assert kept(root, f"name = '{word(7)}'", as_of=FILES - 1) == (FILES, FILES)  # of which it says nothing
+    assert kept(root, f"name = '{word(7)}'", as_of=FILES - 1) == (FILES, FILES)  # which is not in the index
     assert kept(root, f"name = '{word(7)}'", as_of=FILES) == (0, 0)
     table.update_incremental()
     write_deltalake(table, rows(7), mode="append")

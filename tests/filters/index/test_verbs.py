@@ -102,7 +102,7 @@ def test_filters_that_are_too_full_together_are_taken_over_one_by_one(tmp_path: 
 
 
 @pytest.mark.parametrize("row_groups", [1, 4])
-def test_filters_that_are_too_coarse_are_built_anew(tmp_path: Path, row_groups: int) -> None:
+def test_filters_with_a_high_fpp_are_built_again(tmp_path: Path, row_groups: int) -> None:
     options = {"bloom_filter_options": {"id": {"ndv": 1000, "fpp": 0.2}}}
     put(tmp_path / "f.parquet", range(4000), row_group_size=4000 // row_groups, **options)
     index.create(tmp_path, "id", fpp=0.01)
@@ -143,7 +143,7 @@ def test_the_last_row_of_a_file_counts(tmp_path: Path) -> None:
 # ---- what is done again, and what is not -------------------------------------------------
 
 
-def test_options_are_replaced_and_only_that_builds_anew(tmp_path: Path) -> None:
+def test_options_are_replaced_and_only_that_builds_again(tmp_path: Path) -> None:
     put(tmp_path / "f.parquet", range(100))
     assert index.create(tmp_path, "id").built == 1
     assert index.create(tmp_path, "id").built == 0
@@ -281,7 +281,7 @@ def test_no_value_of_another_engines_file_is_lost(tmp_path: Path, name: str) -> 
             assert bool(with_index.kept_files) >= bool(without.kept_files), (column, value)
 
 
-def test_every_supported_type_rules_out(tmp_path: Path) -> None:
+def test_every_supported_type_prunes(tmp_path: Path) -> None:
     table = pq.read_table(FIXTURES / "pyarrow/plain_types.parquet")
     pq.write_table(table, tmp_path / "f.parquet", write_statistics=False)
     columns = indexable(tmp_path / "f.parquet")
@@ -314,7 +314,7 @@ def test_text_with_a_collation_is_not_indexed(tmp_path: Path) -> None:
     assert prune(tmp_path, "c = 'aB'").kept_files
 
 
-def test_columns_of_many_types_dispute_nothing_away(tmp_path: Path) -> None:
+def test_columns_with_conflicting_types_prune_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": pa.array([10], pa.int32())}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": ["10", "010"]}), tmp_path / "b.parquet")
     pq.write_table(pa.table({"id": [10.0]}), tmp_path / "c.parquet")

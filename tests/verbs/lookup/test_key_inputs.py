@@ -1,4 +1,4 @@
-"""Keys in whatever form people have them: the column that is asked for, and never the names of columns."""
+"""Keys in any form: from the column that is named, and never the names of columns."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_file_that_vanishes_in_between(tmp_path: Path) -> None:
         pruning.to_dataset()
 
 
-def test_a_file_kept_whole_that_pyarrow_reads(tmp_path: Path) -> None:
+def test_a_file_that_was_not_pruned_and_that_pyarrow_reads(tmp_path: Path) -> None:
     """What is not understood here may be read there: a column chunk of another type than the schema's."""
     path = write(tmp_path / "a.parquet", range(20))
     pruning = prune(path, "id = 8")

@@ -1,4 +1,4 @@
-"""pyarrow, which has its own mind about NULL and NaN, finds nothing in what its filters rule out here."""
+"""pyarrow, which treats NULL and NaN in its own way, finds no rows in what its filters prune here."""
 
 from __future__ import annotations
 

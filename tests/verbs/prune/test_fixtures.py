@@ -20,7 +20,7 @@ from parquet_bloom.verbs.prune import prune
 
 ASKABLE = (bool, int, float, Decimal, str, bytes, date, datetime, time)
 VALUES = 3
-"""How many values of each column are asked for."""
+"""How many values of each column are probed."""
 
 
 @pytest.mark.parametrize("name", names(SOUND))

@@ -24,7 +24,7 @@ from parquet_bloom.verbs.verdicts import Pruning
 PROOFS = {"statistics", "filter", "partition", "type"}
 
 EXAMPLES = int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "20"))
-"""Of each property; a few hundred take some minutes and are worth it after a change to what is judged."""
+"""Of each property; a few hundred take some minutes and are worth it after a change to evaluation."""
 
 quick = settings(
     deadline=None,

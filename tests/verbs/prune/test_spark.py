@@ -1,4 +1,4 @@
-"""Spark, over rows in its memory, finds nothing in the row groups that were ruled out."""
+"""Spark, over rows in its memory, finds nothing in the row groups that were pruned."""
 
 from __future__ import annotations
 

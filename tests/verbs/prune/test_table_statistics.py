@@ -198,7 +198,7 @@ def looked_up(root: Any, column: str, keys: list[Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", ["delta", "mapped delta", "iceberg"])
-def test_nothing_is_asked_of_what_is_ruled_out(tmp_path: Path, kind: str) -> None:
+def test_pruned_files_are_not_read(tmp_path: Path, kind: str) -> None:
     parts = [pa.table({"id": range(20 * n, 20 * n + 20), "s": [f"{n}-{row}" for row in range(20)]}) for n in range(5)]
     root = WRITERS[kind][0](tmp_path / "t", parts)
     assert asked(root, "id = 45") == (1, 1)

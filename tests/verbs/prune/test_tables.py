@@ -1,4 +1,4 @@
-"""A table's directory stands for its snapshot: dead files, names, partition values and versions are the table's."""
+"""A table's directory means its snapshot: dead files, names, partition values and versions are the table's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows_kept(pruning: Any) -> int:
     return pruning.totals.rows_kept
 
 
-def test_only_live_files_are_judged(tmp_path: Path) -> None:
+def test_only_live_files_are_evaluated(tmp_path: Path) -> None:
     table = lakes.delta(tmp_path / "t", files=4)
     table.delete("id < 20")
     assert parquet_bloom.prune(tmp_path / "t", "id >= 0").totals.files == 3

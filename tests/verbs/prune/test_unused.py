@@ -17,7 +17,7 @@ from parquet_bloom.verbs.prune import prune
     "where",
     ["name LIKE 'a%'", '"id" = 5', "id = 5 OR name LIKE 'a%'", "id = other", "upper(name) = 'A' AND id + 1 = 5"],
 )
-def test_it_says_so_and_nothing_is_ruled_out(tmp_path: Path, where: str) -> None:
+def test_it_says_so_and_nothing_is_pruned(tmp_path: Path, where: str) -> None:
     pq.write_table(pa.table({"id": [1], "other": [2], "name": ["b"]}), tmp_path / "f.parquet")
     pruned = prune(tmp_path, where)
     assert pruned.might_match
@@ -27,7 +27,7 @@ def test_it_says_so_and_nothing_is_ruled_out(tmp_path: Path, where: str) -> None
 
 
 @pytest.mark.parametrize("where", ["name LIKE 'a%' AND id = 5", "id = 5", "id IS NULL", "true", "false", "NOT id = 5"])
-def test_it_says_nothing_of_one_that_may(where: str) -> None:
+def test_it_is_empty_for_conditions_that_may_prune(where: str) -> None:
     assert why_unused(where) is None
 
 

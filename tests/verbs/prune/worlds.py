@@ -339,7 +339,7 @@ def _tests(column: Column, spelled: bool) -> st.SearchStrategy[Predicate]:
 
 
 def duckdb_sql(world: World, node: Predicate) -> str:
-    """Renders a condition for DuckDB, whose `FLOAT` stands in for half floats; a list is asked for any element."""
+    """Renders a condition for DuckDB, whose `FLOAT` replaces half floats; a list matches with any element."""
     match node:
         case And((Comparison(">=", path, low), Comparison("<=", other, high))) if path == other:
             return f"({_place(path)} BETWEEN {duckdb_literal(low)} AND {duckdb_literal(high)})"
