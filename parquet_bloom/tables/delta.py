@@ -1,11 +1,11 @@
 """Delta tables through deltalake.
 
-A swap is one version that removes the old files and adds the new, `dataChange` false, so that streams and the change
-feed see nothing. deltalake commits a remove of a file that is not in the table, and with retries it commits over an
-OPTIMIZE: either would make rows live twice. So a commit is built on the very version whose files were looked at, is not
-retried, and what became of it is looked at too. Where deltalake lacks a feature of the table that only wants to be
-carried along, the version is written to the log here, in the same way: the next one after the version that was looked
-at, or none. (Delta transaction log protocol: Add File and Remove File, Creation of New Log Entries.)
+A swap is one version that removes the old files and adds the new ones with `dataChange` false, so streams and the
+change feed do not see it. deltalake commits a remove of a file that is not in the table, and when it retries, it
+commits over an OPTIMIZE: both would make rows appear twice. So a commit is built on exactly the version whose files
+were read, is not retried, and its outcome is checked. If the table has a feature that deltalake lacks, but that only
+needs to be carried along, the version is written to the log here, by the same rule: the next one after the version
+that was read, or none. (Delta transaction log protocol: Add File and Remove File, Creation of New Log Entries.)
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ class OpenDelta:
         return self._log.adds.get(file.recorded)
 
     def _statistics(self, version: int, files: Sequence[LiveFile]) -> Callable[[], Sequence[Any]]:
-        """Return what parses the files' statistics as they stand in the log; None for all where it cannot be read.
+        """Return a function that parses the files' statistics in the log; None for all files if it cannot be read.
 
-        deltalake has them, too, but makes values of the column's type of whatever is written there. So may what wrote a
-        checkpoint have done: statistics that are structs there count for nothing.
+        deltalake has them, too, but converts whatever is written to the column's type. The writer of a checkpoint may
+        have done the same, so statistics that are structs in a checkpoint are ignored.
         """
         statistics: list[Any] = []
 
@@ -185,7 +185,7 @@ class OpenDelta:
                 self._log.in_commit_timestamp(version)
 
     def prepare(self) -> None:
-        """Raise `UnsupportedError` if the table's store was seen to let two writers write the same version."""
+        """Raise `UnsupportedError` if a test shows that the table's store lets two writers write the same version."""
         if self._writes_entries:
             self._log.folder.require_exclusive()
 
@@ -257,7 +257,7 @@ class OpenDelta:
         self._log.read(self.snapshot.version)
 
     def _require_first(self, version: int, removed: str) -> None:
-        """Raise `CorruptFileError` if a file that a swap took out is taken out again."""
+        """Raise `CorruptFileError` if another version removes a file that a swap has already removed."""
         if (ours := self._swapped.get(removed)) is not None and version > ours:
             raise CorruptFileError(
                 f"version {version}, by another writer, replaces files that version {ours} had already replaced, and "
@@ -267,10 +267,10 @@ class OpenDelta:
             )
 
     def _require_entry(self, version: int) -> None:
-        """Raise `CorruptFileError` if this version, which this object committed, is another writer's by now.
+        """Raise `CorruptFileError` if another writer has overwritten this version, which this object committed.
 
-        Spark on a local disk looks whether a version exists and then renames its own over it: between the two there is
-        room for another writer's.
+        On a local disk, Spark checks whether a version exists and then renames its own to that name: another writer may
+        write the version in between.
         """
         if self._log.commit(version) != self._entries[version]:
             raise CorruptFileError(
@@ -292,10 +292,10 @@ class OpenDelta:
         )
 
     def _write_entry(self, swaps: Sequence[Swap], before: int) -> None:
-        """Write the version after `before` to the log, or raise if there is one: no conflict is ever resolved here.
+        """Write the version after `before` to the log, or raise if it exists: conflicts are never resolved.
 
-        So nothing lies between what was looked at and what is committed: the old files are live, and protocol and
-        metadata are those that were checked.
+        So nothing can have changed since the version that was checked: the old files are live, and protocol and
+        metadata are the same.
         """
         now = _milliseconds()
         times = {"timestamp": now}
@@ -319,7 +319,7 @@ class OpenDelta:
         self._entries[before + 1] = data
 
     def _entry_of(self, swap: Swap, now: int) -> list[dict[str, Any]]:
-        """Return the two actions of a swap; the new file has all that the log holds of the old one's rows."""
+        """Return the two actions of a swap; the log's statistics and tags of the old file apply to the new one."""
         add = self._logged(swap.old)
         assert add is not None
         file = {"partitionValues": add["partitionValues"] or {}, "dataChange": False}
@@ -348,7 +348,7 @@ class OpenDelta:
         ]
 
     def _require_landed(self, swaps: Sequence[Swap], error: Exception) -> None:
-        """Return if the table has the commit for all that an error was raised; raise what became of it otherwise."""
+        """Return if the table has the commit although an error was raised; otherwise raise what happened."""
         before = self.snapshot.version
         assert before is not None
         try:
@@ -389,7 +389,7 @@ def _counted(add: dict[str, Any], swap: Swap) -> str:
 
 
 def _beside(swap: Swap) -> str:
-    """Return the new file's path in the table, decoded: so does deltalake want it."""
+    """Return the new file's path in the table, decoded, as deltalake expects it."""
     folder, slash, _ = unquote(swap.old.recorded).rpartition("/")
     return f"{folder}{slash}{swap.name}"
 
@@ -460,7 +460,7 @@ _TYPES = {
 _MILLISECOND = 1000
 
 _DECIMAL_DIGITS = 15
-"""A decimal of more may have been rounded on its way through a float; of fewer, by no whole unit."""
+"""A decimal with more digits may have been rounded in a float; one with fewer is off by less than one unit."""
 
 
 def _recorded(
@@ -469,7 +469,7 @@ def _recorded(
     files: Sequence[LiveFile],
     statistics: Callable[[], Sequence[Any]],
 ) -> Recorded:
-    """Return what the log has of a table's columns, but for those of partitions."""
+    """Return what the log records of a table's columns, except partition columns."""
     partitions = {name for file in files for name in file.partition}
     leaves, columns = [], {}
     for number, each in enumerate(fields):
@@ -522,7 +522,7 @@ def _parsed(statistics: str | None) -> Any:
 
 
 def _pair(leaf: LeafColumn, low: Any, high: Any) -> tuple[Key | None, Key | None]:
-    """Return a least and a greatest value as keys of the column; None for both where they are not certain.
+    """Return minimum and maximum as keys of the column; None for both if they are not certain.
 
     A file keeps the statistics of another type where the column's was changed: '10' to '9' as text is 2, too, as
     numbers. So they count only if they are written as the type is.

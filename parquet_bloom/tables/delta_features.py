@@ -1,4 +1,4 @@
-"""What a swap of files owes to each feature of a Delta table, by the name that the table's protocol has for it."""
+"""What each feature of a Delta table requires of a swap of files, by the feature's name in the protocol."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ THROUGH_DELTALAKE = frozenset(
         "variantType-preview",
     }
 )
-"""Features of tables that deltalake commits to."""
+"""Features that deltalake can commit to."""
 
 BY_ENTRY = frozenset(
     {
-        "allowColumnDefaults",  # asks something of new rows only
-        "checkpointProtection",  # of what cleans the log up
+        "allowColumnDefaults",  # a rule for new rows only
+        "checkpointProtection",  # a rule for cleaning up the log
         "clustering",  # statistics and the clustering's name stay with the file
         "domainMetadata",  # no domain changes
         "icebergCompatV1",  # a copy is as convertible as its file, and has its tags
         "icebergCompatV2",
-        "identityColumns",  # asks something of new rows only
+        "identityColumns",  # a rule for new rows only
         "inCommitTimestamp",  # each commit has its time, later than the one before
         "typeWidening",  # a copy has its file's types, which readers widen
-        "vacuumProtocolCheck",  # asks something of VACUUM only
+        "vacuumProtocolCheck",  # a rule for VACUUM only
     }
 )
-"""Features of tables that deltalake does not commit to, but that only want to be carried along."""
+"""Features that deltalake cannot commit to, but that only need to be carried along."""
 
 _MANAGED = "its commits must go through the catalog that manages the table, which parquet-bloom cannot do"
 _ROW_IDS = "new files need new row ids and must keep the old ones in columns, which a copy of a file does not have"
@@ -61,7 +61,7 @@ _OF_VERSION = {
     5: ("columnMapping",),
     6: ("identityColumns",),
 }
-"""What a writer version from before features brought along."""
+"""The features that each writer version before 7 implies."""
 
 _NAMED = 7
 """The writer version that names the features."""

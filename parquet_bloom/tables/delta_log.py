@@ -51,7 +51,7 @@ class Log:
         return dict(self.metadata.get("configuration") or {})
 
     def read(self, version: int) -> None:
-        """Bring the state to a version; only what came since is read, if the state is of an earlier one."""
+        """Bring the state to a version; only newer commits are read if the state is of an earlier one."""
         if self.version == version:
             return
         if self.version is None or self.version > version:
@@ -69,7 +69,7 @@ class Log:
         return read_whole(source)
 
     def in_commit_timestamp(self, version: int) -> int:
-        """Return the time that a commit has for itself, in milliseconds; raises `CorruptFileError` if it has none."""
+        """Return a commit's in-commit timestamp, in milliseconds; raises `CorruptFileError` if it has none."""
         first = json.loads(self.commit(version).split(b"\n", 1)[0])
         timestamp = (first.get("commitInfo") or {}).get("inCommitTimestamp")
         if type(timestamp) is not int:
@@ -81,7 +81,7 @@ class Log:
     # ---- the state -------------------------------------------------------------------------
 
     def _read_checkpoint(self, version: int) -> int:
-        """Take in the newest checkpoint up to a version; return the version that the commits go on with."""
+        """Read the newest checkpoint up to a version; return the first version whose commit must be read."""
         whole = {at: names for at, names in _checkpoints(self.folder.names()).items() if at <= version}
         if not whole:
             return 0
@@ -156,7 +156,7 @@ def commit_name(version: int) -> str:
 
 
 def has_in_commit_timestamps(configuration: Mapping[str, str]) -> bool:
-    """Return whether each commit of a table with these properties has its time in itself."""
+    """Return whether a table with these properties has in-commit timestamps."""
     return configuration.get("delta.enableInCommitTimestamps", "").lower() == "true"
 
 
@@ -178,7 +178,7 @@ _BEFORE_ALL = -(2**63)
 
 
 def _rising(times: Iterator[int]) -> Iterator[int]:
-    """Yield times of which each is later than the one before: a file's may have been set back."""
+    """Yield the times, each made later than the one before: clocks may have been set back."""
     last = _BEFORE_ALL
     for time in times:
         last = max(time, last + 1)
@@ -186,7 +186,7 @@ def _rising(times: Iterator[int]) -> Iterator[int]:
 
 
 def _first_whole(root: str, names: Mapping[str, int]) -> int:
-    """Return the first version that can be read: 0, or that of the oldest checkpoint that commits go on from."""
+    """Return the first version that can be read: 0, or the oldest checkpoint that commits continue from."""
     commits = [int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))]
     if 0 in commits:
         return 0

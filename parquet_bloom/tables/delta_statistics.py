@@ -20,7 +20,7 @@ _COLUMN = ("add", "stats_parsed")
 
 
 def statistics_texts(checkpoint: Any) -> Callable[[int], str | None]:
-    """Return what gives the statistics of a row of a checkpoint (a `pyarrow.parquet.ParquetFile`) as JSON, or None."""
+    """Return a function: row of a checkpoint (a `pyarrow.parquet.ParquetFile`) -> its statistics as JSON, or None."""
     import pyarrow as pa
 
     paths = [checkpoint.schema.column(i).path for i in range(len(checkpoint.schema))]
@@ -46,7 +46,7 @@ def statistics_texts(checkpoint: Any) -> Callable[[int], str | None]:
 
 
 def is_by_deltalake(checkpoint: Any) -> bool:
-    """Return whether a checkpoint may be deltalake's."""
+    """Return whether deltalake may have written a checkpoint."""
     return (checkpoint.metadata.created_by or "").startswith("parquet-rs")
 
 
@@ -60,7 +60,7 @@ def is_derived(text: str) -> bool:
 
 
 def without_moments(text: str) -> str:
-    """Return statistics without the bounds that are moments, or look so.
+    """Return statistics without bounds that are points in time, or look like one.
 
     >>> without_moments('{"minValues":{"t":"2084-07-20T23:34:33.709Z","d":"2020-02-29"}}')
     '{"minValues":{"t":null,"d":"2020-02-29"}}'
@@ -94,7 +94,7 @@ def _texts(array: Any, path: str, moments: set[str] | None) -> list[str | None]:
 
 
 def _plain(array: Any) -> Iterable[Any]:
-    """Return an array's values for `_writer`; dates and times as numbers, since Python's own end with the year 9999."""
+    """Return an array's values for `_writer`; dates and times as numbers, because Python's end with the year 9999."""
     import pyarrow as pa
 
     if pa.types.is_date32(array.type):
@@ -108,7 +108,7 @@ def _plain(array: Any) -> Iterable[Any]:
 
 
 def _writer(array: Any, is_moment: bool) -> Callable[[Any], str | None] | None:
-    """Return what writes the values of an array's type as JSON; None where the log has no text for them."""
+    """Return a function that writes the values of an array's type as JSON; None if the log has no text for them."""
     import pyarrow as pa
 
     kind, types = array.type, pa.types

@@ -42,7 +42,7 @@ def table_kind(fs: Any, folder: str) -> str | None:
 
 
 ICEBERG_HINT = "version-hint.text"
-"""What tells, in a Hadoop catalog's table, which version is current."""
+"""The file that says which version is current, in a Hadoop catalog's table."""
 
 
 def _is_of_iceberg(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Hudi tables: the live files, by the timeline and a listing. Nothing is ever committed.
+"""Hudi tables: the live files, from the timeline and a listing. Hudi tables are never written.
 
 A table is file groups, (partition, file id), whose files say in their names which instant wrote them:
 
@@ -71,7 +71,7 @@ class _Files:
 
 @dataclass(slots=True)
 class _Written:
-    """What the completed instants say: base files by group and instant, groups replaced, and schemas, as JSON."""
+    """What the completed instants record: base files by group and instant, replaced groups, and schemas, as JSON."""
 
     base: dict[_Group, dict[str, set[str]]] = field(default_factory=dict)
     replaced: set[_Group] = field(default_factory=set)
@@ -130,7 +130,7 @@ class OpenHudi:
     def _read(self, as_of: int | str | None) -> Snapshot:
         settings = self._settings()
         timeline, is_new = self._timeline(settings)
-        names = timeline.names()  # before the listing: what is written between the two is not completed then
+        names = timeline.names()  # before the listing, so that what is written in between is not completed
         instants, savepoints = _instants(names, is_new)
         upto = None if as_of is None else _asked(as_of, settings.get("hoodie.table.timeline.timezone", "LOCAL"))
         taken = [each for each in instants if upto is None or each.requested <= upto]
@@ -160,7 +160,7 @@ class OpenHudi:
         return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=_hidden(settings))
 
     def _require_empty(self) -> None:
-        """Raise if a table without a completed write has files all the same: what they are is not understood then."""
+        """Raise if a table without a completed write has data files: it is not understood what they are."""
         for path in files_below(self._root, storage_options=self._options):
             hidden = any(part.startswith((".", "_")) for part in path.split("/")[:-1])
             if not hidden and path.endswith((".parquet", ".orc", ".hfile", ".lance")):
@@ -232,7 +232,7 @@ class OpenHudi:
                     raise UnsupportedError(f"{self._root} has files that Hudi did not write, such as {name}")
 
     def _check_present(self, group: _Group, base: Sequence[_DataFile], written: dict[str, set[str]]) -> None:
-        """Raise unless the newest base file that the timeline speaks of is there: an older one has not all the rows."""
+        """Raise unless the newest base file in the timeline exists: an older one lacks rows."""
         newest = max(written, default=None)
         if newest is not None and (not base or base[0].instant < newest):
             name = min(written[newest])
@@ -241,7 +241,7 @@ class OpenHudi:
             )
 
     def _history(self, written: _Written, is_committed: Callable[[str], bool]) -> tuple[History, str | None]:
-        """Return the schemas that the table has had, or none, and why it is not known which."""
+        """Return the schemas that the table has had; if they cannot be read, none, and the reason."""
         folder = Folder(f"{self._root.rstrip('/')}/.hoodie/.schema", storage_options=self._options)
         try:
             names = newest_commits(folder.names(), is_committed)
@@ -272,7 +272,7 @@ def _hidden(settings: dict[str, str]) -> frozenset[str]:
 
 
 def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_DataFile]:
-    """Return the newest base file; several where tries of one write have left more than one, and none is known."""
+    """Return the newest base file; several if attempts at one write left more than one and the timeline names none."""
     newest = max((file.instant for file in files), default=None)
     tries = [file for file in files if file.instant == newest]
     named = [f for f in tries if f.path.rpartition("/")[2] in written.get(newest or "", ())]
@@ -282,7 +282,7 @@ def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_D
 def _newer(
     logs: Sequence[_DataFile], base: Sequence[_DataFile], completed: dict[str, str | None], last: str, is_new: bool
 ) -> list[_DataFile]:
-    """Return the log files that may hold rows which the base file has not: what is not known to be older may."""
+    """Return the log files that may hold rows that the base file lacks: all that are not known to be older."""
     since = base[0].instant if base else ""
     newer = []
     for log in sorted(logs, key=lambda log: log.path):
@@ -295,7 +295,7 @@ def _newer(
 
 
 def _instants(names: Sequence[str], is_new: bool) -> tuple[list[_Instant], set[str]]:
-    """Return the completed writes, in order, and the instants that are saved."""
+    """Return the completed writes, in order, and the instants with a savepoint."""
     form = re.compile(r"(\d+)_(\d+)\.([a-z]+)" if is_new else r"(\d+)()\.([a-z]+)")
     instants, saved = [], set()
     for name in names:
@@ -320,7 +320,7 @@ def _asked(as_of: int | str, zone: str) -> str:
 
 
 def _take(written: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
-    """Add what a completed instant says."""
+    """Add what a completed instant records."""
     for partition, stats in (commit.get("partitionToWriteStats") or {}).items():
         for stat in stats:
             name = (stat.get("path") or "").rpartition("/")[2]

@@ -37,7 +37,7 @@ def newest_commits(names: Iterable[str], is_committed: Callable[[str], bool]) ->
 
 
 class History:
-    """All versions of a table's schema; of those that were not committed it is only known that they may count."""
+    """All versions of a table's schema; those that were not committed may count or not."""
 
     def __init__(self, texts: Iterable[str | bytes], is_committed: Callable[[str], bool]) -> None:
         versions: dict[int, list[dict[str, Any]]] = {}
@@ -51,7 +51,7 @@ class History:
         self._known: dict[int, frozenset[str]] = {}
 
     def unlike(self, instant: str) -> frozenset[str]:
-        """Return the top-level columns that are not what they were when an instant wrote, under any of their names."""
+        """Return the top-level columns that have changed since an instant wrote, under all of their names."""
         since = max((number for number in self._committed if number <= int(instant)), default=0)
         if since not in self._known:
             self._known[since] = _unlike(
@@ -67,7 +67,7 @@ def _unlike(schemas: Sequence[dict[str, Any]]) -> frozenset[str]:
 
 
 def _plain(node: Any, key: str = "") -> Any:
-    """Return a field without what changes no value; a column of 32 bits has the same integers in 64."""
+    """Return a field without what does not affect values; a 32-bit column has the same integers in 64 bits."""
     match node:
         case dict():
             return {name: _plain(value, name) for name, value in node.items() if name not in _ASIDE}

@@ -1,8 +1,8 @@
 """Iceberg tables through pyiceberg.
 
-Which of a table's metadata files is current only its catalog knows: a table that was dropped and created again in its
-place, and a writer that died before its commit, leave files with higher numbers. So a table is one that a catalog
-loads, or a metadata file that the caller names. A directory is one only where it is itself the catalog, as Hadoop's.
+Only the catalog knows which metadata file of a table is current: a table that was dropped and created again, and a
+writer that died before its commit, leave files with higher numbers. So a table is loaded from a catalog, or from a
+metadata file that the caller names. A directory is enough only if it is its own catalog, as Hadoop's are.
 
 A swap is one `replace` snapshot that deletes the old files' entries and adds copies of them with another path and size
 (iceberg_replace.py). Commits go through the table's catalog; metadata that no catalog knows of is never written.
@@ -65,7 +65,7 @@ class OpenIceberg:
         return self.snapshot
 
     def _reload(self) -> None:
-        """Bring the table to what its catalog has now; raises where that is another table, or none."""
+        """Load what the catalog has now; raises if that is another table, or none."""
         if not self._has_catalog:
             return
         from pyiceberg.exceptions import NoSuchTableError
@@ -102,7 +102,7 @@ class OpenIceberg:
     # ---- reading -------------------------------------------------------------------------
 
     def _read_as_of(self, as_of: int | str) -> Snapshot:
-        """Read a snapshot under the schema that readers take: its own, current or not; of a branch the table's."""
+        """Read a snapshot with the schema that readers use: its own, current or not; for a branch, the table's."""
         at, ref = self._as_of(as_of), self._table.refs().get(str(as_of))
         is_branch = ref is not None and at.snapshot_id == ref.snapshot_id and ref.snapshot_ref_type == "branch"
         return self._read(at, self._table.schemas().get(None if is_branch else at.schema_id))
@@ -237,10 +237,10 @@ class OpenIceberg:
         return self.snapshot
 
     def verify(self) -> None:
-        """Do nothing: writers of Iceberg require the files that they replace to be there."""
+        """Do nothing: Iceberg's writers check that the files that they replace are still live."""
 
     def _require_landed(self, replacement: Replacement, error: Exception) -> None:
-        """Return if the table has the commit for all that an error was raised; raise what became of it otherwise."""
+        """Return if the table has the commit although an error was raised; otherwise raise what happened."""
         from pyiceberg.exceptions import CommitFailedException
 
         root = self.snapshot.root
@@ -340,7 +340,7 @@ _WIDTHS = {"boolean": (1,), "int": (4,), "long": (4, 8), "date": (4,), "timestam
 
 
 def _renamed(schemas: Iterable[Any]) -> set[int]:
-    """Return the ids of top-level columns that have not always had one name, and that name alone."""
+    """Return the ids of top-level columns that were renamed, or whose name another column has had."""
     pairs = {(each.field_id, each.name) for schema in schemas for each in schema.fields}
     ids, names = Counter(field_id for field_id, _ in pairs), Counter(name for _, name in pairs)
     return {field_id for field_id, name in pairs if ids[field_id] > 1 or names[name] > 1}

@@ -4,9 +4,9 @@
     every other manifest       ->  carried along
     the new files              ->  a manifest for each partition spec, as added
 
-An `overwrite` would say that rows changed, and whoever reads a table's changes, such as a stream of Spark's, stops
-there; a `replace` is passed over. pyiceberg has no producer for it. A new file gets the data sequence number of the
-one whose place it takes, so that a delete applies to it if, and only if, it applied to that one.
+An `overwrite` would mean that rows changed, and readers of a table's changes, such as Spark's streams, stop there; they
+skip a `replace`. pyiceberg has no producer for it. A new file gets the data sequence number of the file that it
+replaces, so that a delete applies to it if, and only if, it applied to the old one.
 """
 
 from __future__ import annotations

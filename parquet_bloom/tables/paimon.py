@@ -8,9 +8,9 @@
     <k=v>/bucket-<n>/           data files, and their indexes
     branch/branch-<name>/       `snapshot`, `schema` and `tag` of a branch; the rest lies among the table's own
 
-What a reader of the table makes of a file is not always what is in it. It merges the files of a primary key without
-deletion vectors, joins the columns of others, and takes a column of an older schema by its id, under another name and
-as another type. Nothing that is known of such a file proves anything then; `LiveFile.not_excluded` says so.
+The rows that a reader of the table sees are not always those in a file. Readers merge files of tables with a primary
+key and no deletion vectors, join the columns of others, and find a column of an older schema by its id, under another
+name and as another type. Then nothing that is known about the file proves anything; `LiveFile.not_excluded` says why.
 """
 
 from __future__ import annotations
@@ -522,7 +522,7 @@ def _next_snapshot(at: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove(written: Iterable[tuple[Folder, str]]) -> list[tuple[Folder, str]]:
-    """Remove files, and return those that cannot be."""
+    """Remove files, and return those that could not be removed."""
     left = []
     for folder, name in written:
         try:
@@ -597,7 +597,7 @@ def _unreadable(file: dict[str, Any]) -> str | None:
 
 
 class _Schema:
-    """A schema of the table. `merged` is why no file of such a table speaks for its rows, if none does."""
+    """A schema of the table. `merged` is why a file alone does not tell which rows readers see, or None."""
 
     def __init__(self, parsed: dict[str, Any], name: str) -> None:
         try:
@@ -681,7 +681,7 @@ _NOTHING: dict[str, Any] = {"fields": [], "primaryKeys": [], "partitionKeys": []
 
 
 def _unlike(table: _Schema, own: _Schema) -> str | None:
-    """Return why a file of schema `own` has not the table's columns as they are, or None."""
+    """Return why a file of schema `own` does not have the table's columns as they are now, or None."""
     if table is own:
         return None
     ids = {name: number for number, (name, _) in own.fields.items()}
@@ -698,7 +698,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def _holds_all(kind: Any, old: Any) -> bool:
-    """Return whether values of an older type are the same ones in a type, and their equals the same."""
+    """Return whether an older type's values keep their value, and what they are equal to, in a newer type."""
     new_kind, old_kind = _bare(kind), _bare(old)
     if new_kind in _INTEGERS and old_kind in _INTEGERS:
         return _INTEGERS.index(new_kind) >= _INTEGERS.index(old_kind)

@@ -9,7 +9,7 @@ and 8 bytes for each value, little-endian (BinaryRow.java):
 
 Elsewhere is an offset from the row's first byte after the number, in the upper 32 bits, and a length in the lower ones.
 
-Nothing in a manifest tells who wrote it, and not all that writers record can be relied on. So these do not count:
+A manifest does not say who wrote it, and some writers record wrong values. So these are ignored:
 
 - texts but those of partition columns, which are all the same in a file. Java's 0.9 merges the statistics of a file's
   row groups, and passes over row groups without any, as are those whose least and greatest texts have 4096 bytes or

@@ -133,8 +133,8 @@ class Snapshot:
     def sources(self, storage_options: StorageOptions = None) -> list[Source]:
         """Return the live files as they are, in order; nothing is searched for.
 
-        A file may have grown since the table recorded its size: the old footer is then still where readers of the
-        table look. Raises `CorruptFileError` for a file that is shorter, `FileNotFoundError` for one that is gone.
+        A file may have grown since the table recorded its size: its old footer is still where the table's readers
+        look. Raises `CorruptFileError` for a file that is shorter, `FileNotFoundError` for one that is gone.
         """
         if not self.files:
             return []
