@@ -1,4 +1,4 @@
-"""What is not a file system of fsspec, made one: pyarrow's file systems, open files and buffers."""
+"""Turns pyarrow's file systems, open files and buffers into file systems of fsspec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fsspec.spec import AbstractBufferedFile
 
 
 class ArrowFiles(ArrowFSWrapper):  # type: ignore[misc]
-    """A file system of pyarrow whose files are opened for reading at any place."""
+    """A pyarrow file system whose files are opened seekable."""
 
     def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any) -> Any:
         return super()._open(path, mode, block_size, seekable=mode == "rb")

@@ -17,10 +17,10 @@ from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.storage.listing import Source
 
 CACHE_BYTES = 256 * 1024 * 1024
-"""What the cache that all calls share may hold."""
+"""The limit of the cache that all calls share."""
 
 _FOOTER_BYTES = 4 * 1024
-"""What a footer takes in memory besides its own bytes, about, once one of its columns was evaluated."""
+"""About how much memory a footer takes besides its bytes, once one of its columns was evaluated."""
 
 
 class Cache:
@@ -33,7 +33,7 @@ class Cache:
 
     @property
     def num_bytes(self) -> int:
-        """What the entries take, about."""
+        """About how much memory the entries take."""
         return self._num_bytes
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Cache:
             return entry[0]
 
     def put(self, key: Any, value: Any, num_bytes: int) -> None:
-        """Keep an entry, and let go of the least recently used ones that are too many then."""
+        """Keep an entry, and drop the least recently used ones if the limit is exceeded."""
         with self._lock:
             if key in self._entries:
                 self._num_bytes -= self._entries.pop(key)[1]

@@ -26,7 +26,7 @@ from parquet_bloom.storage.drive import open_chunk, run
 from parquet_bloom.storage.listing import Source
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""Decoded bytes that one batch aims at."""
+"""The target size of a decoded batch."""
 
 BUFFER_BYTES = 1024 * 1024
 """Compressed bytes that are read ahead of the decoder."""
@@ -42,7 +42,7 @@ class ColumnChunks:
         self._source, self._footer = source, footer
 
     def value_bound(self, row_group: int, leaf: LeafColumn) -> int:
-        """Return a number that the chunk's distinct values cannot exceed: its non-null values as counted.
+        """Return an upper limit of the chunk's distinct values: its non-null values as the footer counts them.
 
         Raises `CorruptFileError` where nothing that the footer says of the chunk can be relied on.
         """
@@ -171,7 +171,7 @@ def _plain_size(values: pa.Array, leaf: LeafColumn) -> int:
 
 
 def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: LeafColumn) -> pa.Array:
-    """Return the values of a compressed run of plain-encoded ones, by way of a file with that one page."""
+    """Return the values of a compressed, plain-encoded page, which is decoded as a file of that one page."""
     rle = ttypes.Encoding.RLE
     header = encode(
         ttypes.PageHeader(
@@ -234,7 +234,7 @@ def _batch_rows(chunk: Any, num_rows: int) -> int:
 
 
 def _leaf_values(array: pa.Array) -> pa.Array:
-    """Return the leaf's values out of the groups and lists around it."""
+    """Return the leaf's values without the groups and lists around it."""
     while True:
         if pa.types.is_struct(array.type):
             array = array.flatten()[0]

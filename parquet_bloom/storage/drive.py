@@ -87,7 +87,7 @@ class _Job(Generic[_Result]):
 
     @property
     def num_bytes(self) -> int:
-        """What the next answer takes."""
+        """The size of the next answer."""
         return sum(map(len, self.merged))
 
     def advance(self, parts: list[bytes] | Exception | None, limits: Limits) -> None:
@@ -111,7 +111,7 @@ class _Job(Generic[_Result]):
 
 
 _HELD = 4
-"""Results that wait for an earlier file's, for each file that may be open."""
+"""How many results may wait for an earlier file's, for each file that may be open."""
 
 
 def drive(
@@ -181,7 +181,7 @@ def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
 
 
 def read_each(sources: Iterable[Source]) -> Iterator[bytes]:
-    """Yield what is in files, whole and in their order; raises what reading one of them raised."""
+    """Yield the bytes of each file, in order; raises the error of the first one that cannot be read."""
     for _, outcome in drive((source, _read_range(ByteRange(0, source.size))) for source in sources):
         if isinstance(outcome, Exception):
             raise outcome
@@ -275,7 +275,7 @@ def _read_batch(
 
 
 def _fetch(asked: list[tuple[Source, ByteRange]], limits: Limits, log: RequestLog | None) -> list[bytes | Exception]:
-    """Return the bytes of each range, or the error that asking for it gave; all are of one filesystem."""
+    """Return the bytes of each range, or its error; all are of one filesystem."""
     if not asked:
         return []
     if log is not None:
@@ -322,7 +322,7 @@ def _is_passing(error: Exception) -> bool:
 
 
 def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
-    """Return the files of stores without conditional reads that are not the ones that were listed any more.
+    """Return the files that have changed since they were listed, in stores without conditional reads.
 
     Where many are in one directory they take one listing. Local files and S3 objects are left out: `drive` has told
     of them already.

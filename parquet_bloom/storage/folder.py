@@ -59,7 +59,7 @@ class Folder:
         return remote_source(self.fs, ask(self.name, self.fs.info, path), self.path, self.name)
 
     def create(self, name: str, data: bytes, *, like: Iterable[str] = ()) -> None:
-        """Write a new file whole, or raise `FileExistsError`, also where another writer was a moment before.
+        """Write a new file atomically, or raise `FileExistsError`, also if another writer has just created it.
 
         On a local disk it can be read by those who can read all the files that it is `like`, given by their paths; by
         default the last file beside it.
@@ -76,7 +76,7 @@ class Folder:
             ask(self.name, self.fs.pipe_file, path, data)
 
     def times(self) -> dict[str, int]:
-        """Return when each file was written last, in whole milliseconds since 1970, by name; folders have times, too.
+        """Return when each file was last written, in whole milliseconds since 1970, by name; folders are included.
 
         Raises `UnsupportedError` where the store does not tell.
         """
@@ -99,11 +99,11 @@ class Folder:
 
     @property
     def may_be_exclusive(self) -> bool:
-        """Whether the kind of store can let `create` write a file only where there is none."""
+        """Whether `create` can be exclusive in this kind of store."""
         return self._is_local or s3.is_s3(self.fs)
 
     def require_exclusive(self) -> None:
-        """Raise `UnsupportedError` unless `create` was seen to refuse a file that exists, also to another writer.
+        """Raise `UnsupportedError` unless a test shows that `create` refuses a file that exists, even to others.
 
         A hidden file is written and removed again for it. A disk without hard links fails, and a store that ignores
         conditions on what it is sent.
@@ -123,20 +123,20 @@ class Folder:
             self.remove([name])
 
     def age(self, name: str) -> float:
-        """Return how many seconds ago a file was written, 0 where that cannot be told."""
+        """Return how many seconds ago a file was written, 0 if that is not known."""
         with contextlib.suppress(Exception):  # stores have errors of their own
             changed = self.fs.modified(f"{self.path.rstrip('/')}/{name}")
             return max(0.0, time.time() - float(one_spelling(changed)))
         return 0.0
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files; one that is gone already is as good."""
+        """Remove files; it is fine if they are already gone."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 ask(self.name, self.fs.rm_file, f"{self.path.rstrip('/')}/{name}")
 
     def remove_if_empty(self) -> None:
-        """Remove the folder itself where nothing is in it."""
+        """Remove the folder itself if it is empty."""
         if self._is_local:
             with contextlib.suppress(OSError):
                 os.rmdir(self.path)

@@ -59,7 +59,7 @@ class Source:
 
     @property
     def partitions(self) -> Partitions:
-        """The constants in its folders."""
+        """The partition values in its folders' names."""
         return partitions_of(self.path, named=self.named, base=len(self.path) if self.base is None else self.base)
 
     def find_leaf(self, leaves: Iterable[LeafColumn], path: ColumnPath) -> LeafColumn:
@@ -78,7 +78,7 @@ class Source:
 
     @property
     def identity(self) -> tuple[str, str, int, str] | None:
-        """What tells this file, as it is now, from every other that there is or will be; None if nothing does."""
+        """An identity that no other file, and no other state of this file, has; None if there is none."""
         if not self.is_mtime_stable:
             return None
         return "" if self.is_local else self.fs._fs_token, self.path, self.size, self.version
@@ -120,7 +120,7 @@ def find(
 
 
 def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows: bool) -> list[Source]:
-    """Return the files that one path names, `inner` to its file system, which may have told of it already."""
+    """Return the files that one path names (`inner` to its file system), with its `info` if that is already known."""
     if is_open_file(path):
         return [replace(remote_source(fs, fs.info(inner), "", fs.name), name=fs.name)]
     if info is not None and info["type"] == "file" and info.get("size") is not None:
@@ -204,7 +204,7 @@ _SUMMARIES = ("_metadata", "_common_metadata")
 
 
 def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]]:
-    """Return what listings tell of remote files of which many are in one directory: one request instead of many.
+    """Return the infos of remote files of which many are in one directory, by a listing instead of many requests.
 
     Whatever a store remembers of its listings is forgotten first; files may have been replaced since.
     """
@@ -246,7 +246,7 @@ def is_open_file(path: Any) -> bool:
 
 
 def at_home(path: str) -> str:
-    """Return a path whose `~` is spelled out, unless that is what a file is called."""
+    """Return a path with its `~` expanded, unless a file has that name."""
     return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
 
 
@@ -260,7 +260,7 @@ def _located(path: Any, number: int, filesystem: Any, storage_options: StorageOp
 
 
 def as_fsspec(filesystem: Any) -> Any:
-    """Return a file system as fsspec has it; one of pyarrow's is wrapped, or is one of fsspec's in a wrapper."""
+    """Return a file system of fsspec: pyarrow's are wrapped or, if they wrap one of fsspec's, unwrapped."""
     if not type(filesystem).__module__.startswith("pyarrow."):
         return filesystem
     from fsspec.implementations.local import LocalFileSystem
@@ -276,7 +276,7 @@ def as_fsspec(filesystem: Any) -> Any:
 
 
 def resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
-    """Return the file system of a path as users write it, and what that calls the path."""
+    """Return the file system of a user's path, and the path as that file system spells it."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -347,12 +347,12 @@ def _expand_one(fs: Any, path: str, root: str | None, asked: str, all_rows: bool
 
 
 def exists(fs: Any, path: str, asked: str | None = None) -> bool:
-    """Return whether there is something; stores' own `exists` take any error for its absence."""
+    """Return whether a path exists; the stores' own `exists` treat every error as absence."""
     return os.path.exists(path) if is_local(fs) else _look(fs, path, asked or path) is not None
 
 
 def _look(fs: Any, path: str, asked: str) -> dict[str, Any] | None:
-    """Return what a store tells of a file or directory, None where there is none."""
+    """Return a store's info on a file or directory, None if there is none."""
     info: dict[str, Any] | None = None
     try:
         info = ask(asked, fs.info, path)
@@ -366,13 +366,13 @@ def _look(fs: Any, path: str, asked: str) -> dict[str, Any] | None:
 
 
 def _require_absence(error: FileNotFoundError, asked: str) -> None:
-    """Raise what a store that says "not found" of whatever goes wrong was really told."""
+    """Raise the cause of an error that some stores' libraries report as "not found"."""
     if not is_absence(error) and isinstance(error.__cause__, Exception):
         raise store_error(error.__cause__, asked) from error
 
 
 def _below(fs: Any, path: str, asked: str, *, hidden: bool = False) -> dict[str, dict[str, Any]]:
-    """Return what a store tells of every file below a directory; raises for a folder that cannot be listed.
+    """Return a store's info on every file below a directory; raises for a folder that cannot be listed.
 
     fsspec's own walk passes over such folders, and with them over their rows. `hidden` ones are wanted as well.
     """
@@ -383,7 +383,7 @@ def _below(fs: Any, path: str, asked: str, *, hidden: bool = False) -> dict[str,
 
 
 def _globbed(fs: Any, pattern: str, root: str, asked: str) -> list[str]:
-    """Return what a glob names in a store, directories as well."""
+    """Return what matches a glob in a store, including directories."""
     if not _walks(fs):
         return sorted(ask(asked, fs.glob, pattern))
     from fsspec.utils import glob_translate
@@ -394,7 +394,7 @@ def _globbed(fs: Any, pattern: str, root: str, asked: str) -> list[str]:
 
 
 def _walks(fs: Any) -> bool:
-    """Return whether a store's `find` is fsspec's walk from folder to folder, and not one listing of its own."""
+    """Return whether a store's `find` is fsspec's walk from folder to folder, not a single listing."""
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem
 
@@ -573,7 +573,7 @@ def _is_mtime_stable(fs: Any, info: dict[str, Any]) -> bool:
 
 
 def one_spelling(value: Any) -> str:
-    """Return the same text for what a listing and a look at one object spell differently: dates, quoted tags."""
+    """Return one spelling of what listings and single requests spell differently: dates, quoted tags."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = datetime.fromisoformat(value)
@@ -586,7 +586,7 @@ def _visible(path: str, root: str) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether Spark skips a name; `_year=2026` is a partition, for all its underscore."""
+    """Return whether Spark skips a name; `_year=2026` is a partition in spite of its underscore."""
     return name[0] == "." or (name[0] == "_" and "=" not in name) or name.endswith("._COPYING_")
 
 
@@ -595,18 +595,18 @@ def _says_parquet(name: str) -> bool:
 
 
 WORTH_LISTING = 8
-"""Of so many files in one directory, one listing tells more cheaply than a look at each."""
+"""For so many files in one directory, one listing is cheaper than a request for each."""
 
 
 def in_listing(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
-    """Return what a listing says of a path."""
+    """Return the infos in a directory, by path; none if it cannot be listed."""
     with contextlib.suppress(Exception):  # stores have errors of their own for what they cannot list
         return {info["name"]: info for info in fs.ls(folder, detail=True)}
     return {}
 
 
 def names_in(fs: Any, folder: str) -> set[str]:
-    """Return the names in a folder; none where there is none, or none may be listed. Raises what else went wrong."""
+    """Return the names in a folder; none if it does not exist or may not be listed. Raises all other errors."""
     if is_local(fs):
         with contextlib.suppress(OSError):
             return set(os.listdir(folder))

@@ -34,7 +34,7 @@ _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, er
 
 
 def version(status: os.stat_result) -> str:
-    """Return what changes whenever another file takes the place or a writer touches it."""
+    """Return a text that changes whenever the file is replaced or written to."""
     s = status
     return f"{s.st_dev:x}-{s.st_ino:x}-{s.st_size:x}-{s.st_mtime_ns:x}-{s.st_ctime_ns:x}"
 
@@ -84,7 +84,7 @@ def _is_temporary(name: str, prefix: str) -> bool:
 
 
 class Rewrite:
-    """A new file under way: `old` up to byte `keep`, then whatever is appended.
+    """A file that is being written: `old` up to byte `keep`, then whatever is appended.
 
     With `target` the new file appears under that name, which must not exist; without, it replaces `old`, whose
     owner, mode and extended attributes it takes. Use it as a context manager: leaving it without `commit`

@@ -2,7 +2,7 @@
 
 Below a directory that was named, every engine takes them for partitions. Of the others, DuckDB takes all, pyarrow those
 of files that are named one by one, and Spark none: then the column is what the file has of it, NULL if nothing. So
-those rule rows out only where neither reading matches.
+those exclude rows only where neither reading matches.
 
 A directory's text has no type; engines infer one, each by its own rules, and some leave the text as it is. So a
 constant is compared as text and as every type that it could be inferred as, and it excludes rows only where no reading
@@ -51,13 +51,13 @@ class Partitions:
         return _named(self.directories, path, case_sensitive)
 
     def perhaps_named(self, path: ColumnPath, *, case_sensitive: bool) -> tuple[list[str], bool]:
-        """Return the same of the directories that only some engines take for partitions, and if all lie above."""
+        """Return the same for directories that only some engines read as partitions, and whether all lie above."""
         inside = _named(self.perhaps, path, case_sensitive)
         return inside + _named(self.above, path, case_sensitive), not inside
 
 
 def _named(directories: tuple[tuple[str, str], ...], path: ColumnPath, case_sensitive: bool) -> list[str]:
-    """Return the texts of the directories that are called as the column.
+    """Return the texts of the directories that have the column's name.
 
     DuckDB and pyarrow decode percent signs as UTF-8, Spark each byte as Latin-1, ClickHouse does not decode them.
     """
@@ -77,7 +77,7 @@ def _latin(text: str) -> str:
 
 
 def constant_partitions(values: Mapping[str, str | None]) -> Partitions:
-    """Return constants that a table has for a file, as if they were in its directories.
+    """Return a table's constants for a file, as if they were in its directories.
 
     >>> constant_partitions({"city": "a=b", "day": None}).constants
     {'city': 'a=b', 'day': None}

@@ -15,7 +15,7 @@ from parquet_bloom.storage.store_errors import ask
 
 
 class Rewrite(Protocol):
-    """A new file under way: a prefix of the old one, then what is appended. Nothing is visible before `commit`."""
+    """A file that is being written: a prefix of the old one, then what is appended. `commit` makes it visible."""
 
     position: int
     stale: str | None
@@ -117,7 +117,7 @@ class _ObjectRewrite:
 
 
 def _is_local_inside(fs: Any) -> bool:
-    """Return whether pyarrow would write to a local disk, where it truncates a file before it has the new one."""
+    """Return whether pyarrow would write to a local disk, where it truncates a file before writing it."""
     inner: Any = getattr(fs, "fs", None)
     while type(inner).__name__ == "SubTreeFileSystem":
         inner = inner.base_fs

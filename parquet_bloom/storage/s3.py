@@ -24,16 +24,16 @@ CONFIG = {"max_pool_connections": 64, "read_timeout": 120}
 """Ten connections are too few for rounds of reads, and 15 seconds for copying 5 GiB."""
 
 MIN_PART = 5 * 1024 * 1024
-"""The least that every part but the last must have."""
+"""The minimum size of every part but the last."""
 
 MAX_PART = 5 * 1024 * 1024 * 1024
-"""The most that one part may have."""
+"""The maximum size of a part."""
 
 TAIL_PART = 64 * 1024 * 1024
-"""What is appended is uploaded whenever this much has gathered."""
+"""Appended bytes are uploaded in parts of this size."""
 
 READ_BACK = 16 * 1024 * 1024
-"""What was appended is read back in pieces of this size."""
+"""Appended bytes are read back in pieces of this size."""
 
 _ABORTS = 3
 
@@ -54,7 +54,7 @@ _CARRIED = (
     "WebsiteRedirectLocation",
     *_RETENTION,
 )
-"""What HEAD tells of an object and the new one must be given again."""
+"""What HEAD returns and the new object must be given."""
 
 _CHECKSUMS = ("ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256")
 _REFUSALS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
@@ -100,13 +100,13 @@ def fetch(fs: Any, asked: list[tuple[str, int, int, str]], *, in_flight: int) ->
 
 
 def give_reason(fs: Any, path: str) -> None:
-    """Raise what the store says of a path that it refuses to show; a listing is refused with words."""
+    """Raise the store's reason for refusing a path: a listing's error has a message, a HEAD's has none."""
     bucket, key, _ = fs.split_path(path)
     fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=key, MaxKeys=1)
 
 
 def create(fs: Any, path: str, data: bytes) -> None:
-    """Put a new object; raises `FileExistsError` where there is one, also if it came while this was sent."""
+    """Put a new object; raises `FileExistsError` if it exists, also if it was created in the meantime."""
     bucket, key, _ = fs.split_path(path)
     try:
         with _os_errors():
@@ -250,7 +250,7 @@ class S3Rewrite:
         return False
 
     def _read_back(self, etag: str) -> None:
-        """Raise unless the object at `etag` is the one that was to be written, as far as it is new."""
+        """Raise unless the new part of the object at `etag` is what was written."""
         name = f"s3://{self._target_bucket}/{self._target_key}"
         digest = hashlib.sha256()
         try:
@@ -317,7 +317,7 @@ class S3Rewrite:
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[None]:
-    """Make errors of the connection, which are botocore's own, the errors that the callers expect."""
+    """Turn botocore's connection errors into those that the callers expect."""
     try:
         yield
     except (OSError, ParquetBloomError):
@@ -333,7 +333,7 @@ def _equal_ranges(length: int) -> list[tuple[int, int]]:
 
 
 def _part(number: int, answer: Any) -> dict[str, Any]:
-    """Return what Complete wants to hear of a part: its ETag, and its checksum where the store keeps one."""
+    """Return what Complete needs of a part: its ETag, and its checksum if the store keeps one."""
     sums = {name: value for name, value in answer.items() if name in _CHECKSUMS and value}
     return {"PartNumber": number, "ETag": answer["ETag"], **sums}
 
@@ -351,6 +351,6 @@ def _md5(data: bytes) -> str:
 
 
 def _is_refusal(error: OSError) -> bool:
-    """Return whether a condition was not met: the object was replaced, made or removed meanwhile."""
+    """Return whether a condition was not met: the object was replaced, created or removed in the meantime."""
     answer = getattr(error.__cause__, "response", None) or {}
     return isinstance(error, FileNotFoundError) or answer.get("Error", {}).get("Code") in _REFUSALS

@@ -1,4 +1,4 @@
-"""What stores and the libraries that talk to them raise, as errors of ours that name the path.
+"""Errors of stores and their libraries, as errors of ours that name the path.
 
 Every library below fsspec has a family of errors of its own (botocore's, aiohttp's, paramiko's ...), and a misspelt
 option is a bare TypeError. Every call to a store goes through `ask`, so none of them reaches the user.
@@ -41,7 +41,7 @@ def ask(name: str, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kw
 
 
 def store_error(error: Exception, name: str) -> OSError:
-    """Return an error of a store as one that names the path and says what the store said, with the store's own code."""
+    """Return a store's error as one that names the path and has the store's message and error code."""
     kind = type(error)
     text = f"{name}: {code_of(error) or kind.__name__}: {_text(error)}"
     if isinstance(error, TypeError) and "unexpected keyword argument" in text:
@@ -52,7 +52,7 @@ def store_error(error: Exception, name: str) -> OSError:
 
 
 def code_of(error: BaseException) -> str | None:
-    """Return what a store of Amazon's kind calls an error, such as ExpiredToken or 403; None for other errors."""
+    """Return the error code of an S3-like store, such as ExpiredToken or 403; None for other errors."""
     causes = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)

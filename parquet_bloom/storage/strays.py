@@ -12,13 +12,13 @@ from parquet_bloom.storage.listing import LOG, Source
 
 
 class Strays:
-    """The files of a directory that are not Parquet, by what came of reading the ends of those of unfamiliar names."""
+    """The files of a directory that are not Parquet: files with unfamiliar names whose ends were read."""
 
     def __init__(self) -> None:
         self._found: dict[Source, None] = {}
 
     def take(self, source: Source, outcome: object) -> bool:
-        """Note whether a file is one of them, by what came of reading it, and return that."""
+        """Note whether a file is one of them, by the result of reading it, and return that."""
         is_stray = source.is_unfamiliar and isinstance(outcome, NotParquetError) and _is_as_listed(source)
         if is_stray:
             self._found[source] = None
@@ -44,7 +44,7 @@ class Strays:
 
 
 def _is_as_listed(source: Source) -> bool:
-    """Return whether a file has not changed since: of one that has, what was its end may be its middle."""
+    """Return whether a file is unchanged: if it has grown, what was read is no longer its end."""
     return is_still_there(source) if source.is_local else not changes([source])
 
 
@@ -52,7 +52,7 @@ _TOLD = 5
 
 
 def parquet_only(sources: Iterable[Source]) -> list[Source]:
-    """Return the files but those that are not Parquet, of which it warns.
+    """Return the files without those that are not Parquet, and warn about these.
 
     For callers who do not read the ends of files anyway: it takes a small request for each unfamiliar name.
     """
