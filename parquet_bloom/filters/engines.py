@@ -53,7 +53,7 @@ _USERS: dict[str, frozenset[str]] = {
 
 def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
     """Return the engines that prune with a valid filter of `num_bytes` on this column, sorted."""
-    engines = _USERS.get(_kind(leaf), _NONE)
+    engines = _USERS.get(_column_kind(leaf), _NONE)
     if len(leaf.path) > 1:
         engines = engines - {DATAFUSION}
     if leaf.is_repeated:  # DuckDB: for l[1] = 5 and m['a'] IN (5, 6), not for list_contains(l, 5)
@@ -73,7 +73,7 @@ def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str,
         warnings.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
     if not has_length:
         warnings.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
-    kind = _kind(leaf)
+    kind = _column_kind(leaf)
     if kind == "FLOAT16":
         warnings.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
     if kind == "DECIMAL over 38 digits":
@@ -90,7 +90,7 @@ def _is_map_key(leaf: LeafColumn) -> bool:
     )
 
 
-def _kind(leaf: LeafColumn) -> str:
+def _column_kind(leaf: LeafColumn) -> str:
     physical, logical = leaf.physical_type.name, leaf.logical_type
     if logical is None or leaf.physical_type is PhysicalType.INT96:
         return physical

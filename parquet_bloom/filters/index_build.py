@@ -86,7 +86,7 @@ def build(
 
     A column that it does not have, or that cannot be read, gets a row without a filter.
     """
-    ((_, outcome),) = drive([(source, _survey(source, columns, snapshot))])
+    ((_, outcome),) = drive([(source, _read_columns(source, columns, snapshot))])
     if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
         return outcome
     if isinstance(outcome, Exception) or not source.is_mtime_stable:
@@ -123,11 +123,11 @@ def build(
     return rows  # if the file has changed since it was listed, they do not match it and are ignored
 
 
-_Survey = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
+_FileColumns = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
 """A footer, and by column name: the leaf in the file, and the filters in the file."""
 
 
-def _survey(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_Survey]:
+def _read_columns(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_FileColumns]:
     footer = yield from read_footer(source.size, guess=source.footer_guess)
     leaves: dict[str, LeafColumn | None] = {}
     stored: dict[str, list[SplitBlockBloomFilter] | None] = {}

@@ -115,7 +115,7 @@ def with_table_filters(
         outcomes = drive(((where, plan) for _, where, plan in jobs), limits=limits, log=log)
         for (source, where, _), (_, outcome) in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                filters[source] = TableFilters(problem=f"{_UNUSABLE}: {_told(outcome, where, source)}")
+                filters[source] = TableFilters(problem=f"{_UNUSABLE}: {_explanation(outcome, where, source)}")
             else:
                 filters[source] = TableFilters(outcome)
         yield from ((source, filters.get(source, NO_FILTERS)) for source in some)
@@ -124,7 +124,7 @@ def with_table_filters(
 _UNUSABLE = "Paimon's index of the file cannot be used"
 
 
-def _told(error: Exception, where: Source, source: Source) -> str:
+def _explanation(error: Exception, where: Source, source: Source) -> str:
     place = "in the table's manifest" if where is source else where.path.rpartition("/")[2]
     return f"{place}: {error}"
 

@@ -282,7 +282,7 @@ class Binder:
             case In(_, values, is_negated):
                 op, keeps_nulls = "<>" if is_negated else "=", False
                 if is_negated and any(isinstance(value, Text) for value in values):
-                    return Fixed(Verdict(MIGHT, "engines compare differently if NOT IN lists text"))
+                    return Fixed(Verdict(MIGHT, "engines evaluate NOT IN with text differently"))
             case Comparison("<=>", _, Text(), _) if _comparable_type(leaf) != "bytes":
                 return Fixed(Verdict(MIGHT, "Spark reads text that does not fit the type as NULL, which <=> can match"))
             case Comparison(op, _, value, is_negated):

@@ -327,8 +327,9 @@ class ColumnTest(BoundPredicate):
             ">=": known.high < low,
         }[self.op]
         if beyond:
-            bound = "minimum of {} is too high" if self.op[0] == "<" else "maximum of {} is too low"
-            return Verdict(CANNOT, f"the {bound.format(self.leaf.name)}", STATISTICS)
+            name = self.leaf.name
+            reason = f"the minimum of {name} is too high" if self.op[0] == "<" else f"the maximum of {name} is too low"
+            return Verdict(CANNOT, reason, STATISTICS)
         return Verdict(MIGHT, f"the min-max range of {self.leaf.name} overlaps the condition")
 
 
@@ -351,7 +352,7 @@ class Facts(NamedTuple):
 def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
     """Return the facts about a leaf's column chunks, and keep them with the footer."""
     no_filter = why_unusable(footer, reader.leaf)
-    leaf = footer.leaves[reader.index]  # under its name in the file, which a table may call otherwise
+    leaf = footer.leaves[reader.index]  # under its name in the file; a table may have another
     if (records := None if leaf.text_rule else footer.chunk_records(leaf)) is None:
         facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
     else:

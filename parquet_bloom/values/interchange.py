@@ -1,4 +1,4 @@
-"""Data of any library that speaks Arrow's PyCapsule interface: Polars, DuckDB, pyarrow and others."""
+"""Reads data of any library with Arrow's PyCapsule interface: Polars, DuckDB, pyarrow and others."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 def speaks_arrow(given: Any) -> bool:
     """Return whether data is best read through Arrow's interface.
 
-    What has a `dtype` (a Series, an array of NumPy's) has a way of its own, which keeps NaN and NULL apart.
+    What has a `dtype` (a Series, a NumPy array) is read without it, which distinguishes NaN and NULL.
     """
     has_interface = hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
     return has_interface and not hasattr(given, "dtype")
 
 
 def from_arrow(given: Any) -> pa.ChunkedArray | pa.Table:
-    """Return data as pyarrow has it: as a table if it came as structs, which is Arrow's form of one."""
+    """Return data as pyarrow: as a table if it has structs, which is how Arrow's interface represents tables."""
     import pyarrow as pa
 
     is_stream = hasattr(given, "__arrow_c_stream__")

@@ -27,7 +27,7 @@ def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
 
     The function returns None for bytes that are not a value of the type, and for NaN.
     """
-    kind = _kind(leaf)
+    kind = _key_type(leaf)
     if kind is None:
         return None
     key_of, width = _KEYS[kind](leaf), leaf.width
@@ -47,7 +47,7 @@ def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> I
     For every engine, a stored key below the first is less than the literal, and one above the second is greater.
     `encodings` are what `encode_literal` returned for the literal.
     """
-    kind = _kind(leaf)
+    kind = _key_type(leaf)
     if kind == "boolean" and isinstance(value, bool):
         return int(value), int(value)
     if kind is None or (encodings.reason is not None and not encodings.plain):
@@ -69,9 +69,9 @@ def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:
             return value if not math.isfinite(value) else Fraction(value) * _scale(leaf)
         case DecimalLiteral(value):
             return Fraction(value) * _scale(leaf)
-        case DateLiteral(days) if _kind(leaf) == "date":
+        case DateLiteral(days) if _key_type(leaf) == "date":
             return days
-        case Timestamp(nanoseconds) if _kind(leaf) == "date":
+        case Timestamp(nanoseconds) if _key_type(leaf) == "date":
             return Fraction(nanoseconds, DAY)
         case str():
             return literal.encode()
@@ -84,7 +84,7 @@ def _scale(leaf: LeafColumn) -> int:
     return 10**leaf.logical_type.scale if leaf.logical_type else 1
 
 
-def _kind(leaf: LeafColumn) -> str | None:
+def _key_type(leaf: LeafColumn) -> str | None:
     logical = leaf.logical_type.name if leaf.logical_type else None
     physical = leaf.physical_type
     if why_untrusted(leaf) and physical is not PhysicalType.BOOLEAN:

@@ -65,8 +65,8 @@ class StatisticsReader:
         self._is_signed_integer = self._is_always_sorted and leaf.physical_type in _INTEGERS
 
     def read_usual(self, footer: Footer, records: Iterable[ChunkRecord]) -> Iterator[ColumnStatistics | None]:
-        """Yield the statistics of column chunks in which nothing is unusual, and None for the others: `read` tells."""
-        key = None if self._damage(footer) or self._doubt(footer) else self._key
+        """Yield the statistics of usual column chunks, and None for the others, which need `read`."""
+        key = None if self._why_damaged(footer) or self._why_unsorted(footer) else self._key
         raw = footer.raw
         for (num_rows, _, _), record in zip(footer.row_groups, records, strict=True):
             flags, num_values = record.flags, record.num_values
@@ -78,8 +78,8 @@ class StatisticsReader:
             if low is None or high is None or low > high:
                 yield None
                 continue
-            is_cut = flags & _LOW_EXACTNESS == KNOWS_LOW_EXACT or flags & _HIGH_EXACTNESS == KNOWS_HIGH_EXACT
-            is_exact = not self._is_bytes and not is_cut
+            is_truncated = flags & _LOW_EXACTNESS == KNOWS_LOW_EXACT or flags & _HIGH_EXACTNESS == KNOWS_HIGH_EXACT
+            is_exact = not self._is_bytes and not is_truncated
             yield ColumnStatistics(num_values, nulls, low, high, is_exact, "")
 
     def read(self, footer: Footer, row_group: int) -> ColumnStatistics:
@@ -120,10 +120,10 @@ class StatisticsReader:
         """Return min and max, or why they cannot be trusted."""
         if self._key is None:
             return "the column's type has no sort order"
-        if problem := self._damage(footer):
+        if problem := self._why_damaged(footer):
             return problem
         if statistics.min_value is not None and statistics.max_value is not None:
-            return self._doubt(footer) or (self._key(statistics.min_value), self._key(statistics.max_value))
+            return self._why_unsorted(footer) or (self._key(statistics.min_value), self._key(statistics.max_value))
         if statistics.min is not None and statistics.max is not None:
             # The deprecated pair was compared as signed bytes for every type.
             if self._is_signed_integer:
@@ -131,14 +131,14 @@ class StatisticsReader:
             return "the statistics use the deprecated order of signed bytes"
         return "there are no statistics"
 
-    def _damage(self, footer: Footer) -> str | None:
+    def _why_damaged(self, footer: Footer) -> str | None:
         """Return why this writer's statistics of the leaf cannot be trusted, or None."""
         if not self._is_bytes:
             return None
         return _damaged_writer(footer.created_by, is_decimal=self._is_decimal, is_of_any_width=self._is_of_any_width)
 
-    def _doubt(self, footer: Footer) -> str | None:
-        """Return why min_value and max_value may be sorted in another way than the leaf's values, or None."""
+    def _why_unsorted(self, footer: Footer) -> str | None:
+        """Return why min_value and max_value may not be sorted like the leaf's values, or None."""
         ordered = footer.ordered_by_type
         if ordered is None and not self._is_always_sorted:
             return "the footer does not say how its statistics are sorted"
