@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,16 +72,13 @@ def test_the_command_line_names_a_table_of_a_catalog(catalog: Any, tmp_path: Pat
         f"catalog:\n  tests:\n    type: sql\n    uri: {catalog.properties['uri']}\n"
     )
     (tmp_path / "keys.txt").write_text("25\n")
-    for arguments in (("prune", "-w", "id = 25", "--files-only"), ("lookup", "-c", "id", "-k", "keys.txt")):
-        said = []
-        for engine in ("local", "spark"):
-            asked = [sys.executable, "-m", "parquet_bloom", *arguments, "n.t", "--catalog", "tests", "--engine", engine]
-            environment = {**os.environ, "PYICEBERG_HOME": str(tmp_path)}
-            ran = subprocess.run(asked, capture_output=True, text=True, env=environment, cwd=tmp_path)
-            assert ran.returncode == 0, ran.stderr
-            said.append(ran.stdout)
-        assert said[0] == said[1]
-        assert made.location().removeprefix("file://") in said[0]
+    asked = (("prune", "-w", "id = 25", "--files-only"), ("lookup", "-c", "id", "-k", "keys.txt"))
+    table = ("n.t", "--catalog", "tests", "--engine")
+    ran = lakes.commands(tmp_path, *((*line, *table, engine) for line in asked for engine in ("local", "spark")))
+    assert [code for code, _, _ in ran] == [0] * 4, ran
+    for local, on_spark in (ran[:2], ran[2:]):
+        assert local[1] == on_spark[1]
+        assert made.location().removeprefix("file://") in local[1]
 
 
 def test_columns_as_the_table_calls_them(catalog: Any) -> None:

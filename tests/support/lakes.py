@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,3 +215,26 @@ def give_deletes(found: Any, positions: Sequence[int]) -> None:
     ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)
     found.catalog.commit_table(found, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
     found.refresh()
+
+
+_COMMANDS = """
+import json, sys
+from click.testing import CliRunner
+from parquet_bloom.cli.commands import main
+
+for line in json.loads(sys.argv[1]):
+    ran = CliRunner().invoke(main, line)
+    print(json.dumps([ran.exit_code, ran.stdout, ran.stderr]), file=sys.__stdout__, flush=True)
+"""
+
+
+def commands(home: Path, *lines: Sequence[str]) -> list[tuple[int, str, str]]:
+    """Returns exit code, output and errors of command lines that run in one process, with pyiceberg's home there.
+
+    pyiceberg reads its configuration when it is imported, hence the process; one for all of them saves its start.
+    """
+    environment = {**os.environ, "PYICEBERG_HOME": str(home)}
+    command = [sys.executable, "-c", _COMMANDS, json.dumps(lines)]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=home)
+    assert ran.returncode == 0, ran.stderr
+    return [tuple(json.loads(line)) for line in ran.stdout.splitlines()]

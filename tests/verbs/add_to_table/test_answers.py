@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,39 +242,35 @@ def test_a_table_of_a_catalog_by_its_names(catalog: Any, tmp_path: Path) -> None
     home.mkdir()
     (home / ".pyiceberg.yaml").write_text(f"catalog:\n  tests:\n    type: sql\n    uri: {catalog.properties['uri']}\n")
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYICEBERG_HOME": str(home)}  # which pyiceberg looks at when it is imported
-        asked = [sys.executable, "-m", "parquet_bloom", *arguments]
-        return subprocess.run(asked, capture_output=True, text=True, env=environment)
-
-    ran = run("add", "-c", "name", "--table", "iceberg", "--catalog", "tests", "n.t")
-    assert ran.returncode == 0, ran.stderr
+    of_table = ("n.t", "--catalog", "tests")
+    (code, _, errors), *_ = lakes.commands(home, ("add", "-c", "name", "--table", "iceberg", *of_table))
+    assert code == 0, errors
     assert len(made.refresh().history()) == 4
     assert set(statuses(add(made, "name", table=True))) == {"unchanged"}
-    (tmp_path / "keys.txt").write_text("25\n")
+    (home / "keys.txt").write_text("25\n")
     root = made.location().removeprefix("file://")
-    for arguments, code, said in (
+    answers = (
         (("prune", "-w", "id = 25", "--files-only"), 0, f"{root}/data/"),
         (("prune", "-w", "id = 70", "--files-only"), 1, ""),
-        (("lookup", "-c", "id", "-k", f"{tmp_path}/keys.txt"), 0, f"25\t{root}/data/"),
+        (("lookup", "-c", "id", "-k", "keys.txt"), 0, f"25\t{root}/data/"),
         (("index", "create", "-c", "id"), 0, f"{root}: 1 column"),
         (("index", "show"), 0, f"{root}: 1 column"),
         (("index", "drop"), 0, f"{root}: no index"),
-    ):
-        ran = run(*arguments, "n.t", "--catalog", "tests")
-        assert (ran.returncode, ran.stdout.startswith(said)) == (code, True), (arguments, ran)
-    ran = run("prune", root, "-w", "id = 25")
-    assert (ran.returncode, "only its catalog knows" in ran.stderr) == (2, True), ran.stderr
-    for arguments, message in (
-        (("tests", "n.other"), "the catalog tests has no table n.other"),
-        (("tests", "other.t"), "the catalog tests has no table other.t"),
-        (("nothing", "n.t"), "pyiceberg cannot load n.t from the catalog nothing"),
-    ):
-        for verb in (("add", "-c", "name", "--table", "iceberg"), ("prune", "-w", "id = 25")):
-            ran = run(*verb, "--catalog", *arguments)
-            assert (ran.returncode, message in ran.stderr) == (2, True), ran.stderr
+    )
+    verbs = (("add", "-c", "name", "--table", "iceberg"), ("prune", "-w", "id = 25"))
+    refusals = [
+        (("prune", root, "-w", "id = 25"), "only its catalog knows"),
+        *(((*verb, "--catalog", "tests", "n.other"), "the catalog tests has no table n.other") for verb in verbs),
+        *(((*verb, "--catalog", "tests", "other.t"), "the catalog tests has no table other.t") for verb in verbs),
+        *(((*verb, "--catalog", "no", "n.t"), "pyiceberg cannot load n.t from the catalog no") for verb in verbs),
+    ]
+    ran = lakes.commands(home, *((*line, *of_table) for line, _, _ in answers), *(line for line, _ in refusals))
+    for (line, code, said), (exit_code, output, errors) in zip(answers, ran, strict=False):
+        assert (exit_code, output.startswith(said)) == (code, True), (line, errors)
+    for (line, message), (exit_code, _, errors) in zip(refusals, ran[len(answers) :], strict=True):
+        assert (exit_code, message in errors) == (2, True), (line, errors)
     (home / ".pyiceberg.yaml").write_text("catalog: {tests: {type: sql}}\n")  # in a form that pyiceberg does not take
-    ran = run("prune", "n.t", "-w", "id = 25", "--catalog", "tests")
-    assert (ran.returncode, "cannot read its configuration" in ran.stderr) == (2, True), ran.stderr
+    ((code, _, errors),) = lakes.commands(home, ("prune", "-w", "id = 25", *of_table))
+    assert (code, "cannot read its configuration" in errors) == (2, True), errors
     with pytest.raises(UnsupportedError, match="works with Iceberg tables only, not with delta"):
         add("n.t", "name", table="delta", catalog="tests")
