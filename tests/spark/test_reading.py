@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engines import needs_java, spark, spark_rows_scanned
+from engines import needs_java, spark, spark_rows_scanned, understood
 from verbs.prune.test_properties import by_pyarrow
-from verbs.prune.test_spark import SPARK_TYPES, _answers, _is_understood, asked_of
+from verbs.prune.test_spark import SPARK_TYPES, _answers, asked_of
 from verbs.prune.worlds import KINDS, Column, World
 
 import parquet_bloom
@@ -103,7 +103,7 @@ def test_every_type(tmp_path: Path, session: Any, kind: str) -> None:
         by_pyarrow(world, tmp_path / f"{number}.parquet")
     with settings(spark__sql__ansi__enabled=str(not quoted)):
         frame = session.read.parquet(str(tmp_path)).withColumn("k", _position())
-        asked = [text for text in asked_of(kind, quoted, rng) if _is_understood(frame, text)]
+        asked = understood(frame, asked_of(kind, quoted, rng))
         truth = _answers(frame, rng.sample(asked, min(len(asked), 40)))
         fewer = 0
         for text, expected in list(truth.items())[:8]:

@@ -12,9 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pytest
-from engines import needs_java
+from engines import needs_java, understood
 from spark.test_reading import num_files, same, settings, write
-from verbs.prune.test_spark import _is_understood
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
@@ -166,7 +165,7 @@ def test_partitions_are_those_of_spark(
             read(session, path, "n = 11", options=options)
         return
     asked = ["a = 1", "b = 2", "a = 8", "b IS NULL", "a IS NULL", "b = 9", "a = 2 AND b = 1", "NOT a <=> 1", "n > 0"]
-    asked = [where for where in asked if _is_understood(frame, where)]
+    asked = understood(frame, asked)
     nothing_is_lost(session, path, asked, local=False, **options)
     same(session, path, "n > 0", **options)
 
@@ -348,7 +347,7 @@ def test_random_types_read_by_random_schemas(tmp_path: Path, session: Any) -> No
         }
         with settings(**changes):
             frame = session.read.parquet(str(root))
-            asked = [text for text in dict.fromkeys(condition(rng) for _ in range(30)) if _is_understood(frame, text)]
+            asked = understood(frame, list(dict.fromkeys(condition(rng) for _ in range(30))))
             try:
                 excluded += sum(num_read < 3 for num_read in nothing_is_lost(session, root, asked))
             except AssertionError as error:

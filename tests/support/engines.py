@@ -163,6 +163,20 @@ def clickhouse_pages_read(sql: str) -> int:
     return pages() - before
 
 
+def understood(rows: Any, asked: list[str]) -> list[str]:
+    """Returns the conditions that Spark understands; all are analysed at once, or halves where one is refused."""
+    from pyspark.errors import AnalysisException
+
+    if not asked:
+        return []
+    try:
+        rows.selectExpr(*asked)
+    except AnalysisException:
+        middle = len(asked) // 2
+        return [*understood(rows, asked[:middle]), *understood(rows, asked[middle:])] if middle else []
+    return asked
+
+
 def spark_rows_scanned(df: Any) -> tuple[list, int]:
     """Returns the rows of a DataFrame, and how many rows its file scans gave out: after pruning, before filtering."""
     rows = df.collect()

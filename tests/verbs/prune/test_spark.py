@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import needs_java, spark
+from engines import needs_java, spark, understood
 from verbs.prune.test_properties import by_pyarrow, check
 from verbs.prune.worlds import KINDS, Column, World, spellings
 
@@ -64,7 +64,7 @@ def test_spark_finds_nothing_in_what_is_pruned(tmp_path: Path, kind: str, quoted
     session.conf.set("spark.sql.ansi.enabled", str(not quoted))
     try:
         rows = session.createDataFrame(list(enumerate(cells)), f"k bigint, c0 {SPARK_TYPES[kind]}")
-        asked = [text for text in asked_of(kind, quoted, rng) if _is_understood(rows, text)]
+        asked = understood(rows, asked_of(kind, quoted, rng))
         answers = _answers(rows, asked)
     finally:
         session.conf.unset("spark.sql.ansi.enabled")
@@ -78,16 +78,6 @@ def test_spark_finds_nothing_in_what_is_pruned(tmp_path: Path, kind: str, quoted
         pruned += result.totals.row_groups > result.totals.row_groups_kept
     if kind != "decimal(20,2) bytes":  # its filters never prune: a value has many forms
         assert pruned > (0 if kind == "bool" else 10)
-
-
-def _is_understood(rows: Any, condition: str) -> bool:
-    from pyspark.errors import AnalysisException
-
-    try:
-        rows.where(condition)
-    except AnalysisException:
-        return False
-    return True
 
 
 def _answers(rows: Any, asked: list[str]) -> dict[str, set[int]]:
