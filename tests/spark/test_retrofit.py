@@ -423,7 +423,7 @@ def test_wrong_calls_fail_before_any_task(folder, tmp_path, monkeypatch):
         on_spark.add(spark(), folder, "id", fpp=1.5)
     with pytest.raises(FileNotFoundError, match="no such file or directory"):
         on_spark.add(spark(), folder / "none", "id")
-    with pytest.raises(UnsupportedError, match="leave --column out"):
+    with pytest.raises(UnsupportedError, match="leave out columns="):
         on_spark.drop(spark(), folder, "id", restore=True)
     roots = [folder / f"day={number}" for number in range(3)]
     with pytest.raises(FilterExistsError, match="would become the same file"):
