@@ -284,10 +284,13 @@ def why_unused(where: Any) -> str | None:
     predicate = normalized(to_predicate(where))
     if _can_be_used(predicate):
         return None
-    parts = ", ".join(dict.fromkeys(_opaque(predicate)))
-    quoted = isinstance(where, str) and '"' in where
-    advice = "; in Spark's SQL, double quotes make text: write column names without them, or in `backticks`"
-    return f"nothing in the condition can be used to prune: {parts}{advice if quoted else ''}"
+    parts = list(dict.fromkeys(_opaque(predicate)))
+    advice = ""
+    if isinstance(where, str) and '"' in where:
+        advice = "; in Spark's SQL, double quotes make text: write column names without them, or in `backticks`"
+    elif names := next((names for part in parts if (names := re.fullmatch(r"([\w.]+) = (\w+)", part))), None):
+        advice = f"; text needs single quotes: {names[1]} = '{names[2]}'"
+    return f"nothing in the condition can be used to prune: {', '.join(parts)}{advice}"
 
 
 def _can_be_used(node: Predicate) -> bool:

@@ -62,6 +62,7 @@ REPORTS = [
     "verify lake --json",
     "prune lake -w id=5",
     "prune lake -w id=5 --json",
+    "prune lake -w id=5 --format csv",
     "prune lake -w id=5 --explain",
     "prune lake -w id=5 --files-only",
     "prune lake/plain -w id=-1",
@@ -72,6 +73,7 @@ REPORTS = [
     "drop lake/pyarrow -c id -n --json",
     "lookup lake -c id -k keys.txt",
     "lookup lake/plain -c id -k keys.txt --json",
+    "lookup lake/plain -c id -k keys.txt --format csv",
     "lookup lake/plain -c id -k none.txt",
 ]
 

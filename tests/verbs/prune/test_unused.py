@@ -26,6 +26,12 @@ def test_it_says_so_and_nothing_is_pruned(tmp_path: Path, where: str) -> None:
     assert ("double quotes make text" in pruned.unused) is ('"' in where)
 
 
+@pytest.mark.parametrize("where", ["name = 28ffad", "id + 1 = 5 AND name = abc", "id = other"])
+def test_text_without_quotes_is_pointed_out(where: str) -> None:
+    column, name = where.split(" ")[-3::2]
+    assert why_unused(where).endswith(f"; text needs single quotes: {column} = '{name}'")
+
+
 @pytest.mark.parametrize("where", ["name LIKE 'a%' AND id = 5", "id = 5", "id IS NULL", "true", "false", "NOT id = 5"])
 def test_it_is_empty_for_conditions_that_may_prune(where: str) -> None:
     assert why_unused(where) is None
