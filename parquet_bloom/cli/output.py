@@ -139,7 +139,10 @@ def _show(table: Any) -> None:
 
     # Only a terminal has a width: elsewhere nothing is cut or wrapped.
     console = Console(width=None if is_terminal(sys.stdout) else 10_000, highlight=False)
-    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    with console.capture() as printed:
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for line in printed.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def print_inspection(inspection: Inspection, each: bool) -> None:
