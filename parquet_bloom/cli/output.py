@@ -485,6 +485,8 @@ def sentence(error: BaseException) -> str:
         return f"there is not enough memory{_tail(error)}; give the program more, or process less at once"
     if isinstance(error, RecursionError):
         return "the input is nested too deeply to be read"
+    if isinstance(error, UnicodeEncodeError):
+        return "the name of a file or folder is not UTF-8, and Arrow has no other text; rename it"
     try:
         if isinstance(error, OSError) and error.strerror:
             return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,12 @@ def test_what_contradicts_itself_is_refused(lake: Path, line: str, said: str) ->
     ran = run(*line.split())
     assert said in ran.stderr
     assert ran.exit_code == 2
+
+
+@pytest.mark.parametrize("line", ["inspect odd", "probe odd id 5", "lookup odd -c id -k keys.csv"])
+def test_a_name_that_is_no_text_is_refused(lake: Path, line: str) -> None:
+    Path("keys.csv").write_text("id\n5\n")
+    os.renames(b"lake/a.parquet", b"odd/\xff.parquet")
+    ran = run(*line.split(), "--format", "csv")
+    assert ran.exit_code == 2
+    assert ran.stderr == "error: the name of a file or folder is not UTF-8, and Arrow has no other text; rename it\n"
