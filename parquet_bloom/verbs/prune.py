@@ -6,7 +6,7 @@ The rules are the evaluator's (evaluation.py); here files are read, each as far 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from typing import Any
@@ -44,6 +44,7 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import fsspec_options
+from parquet_bloom.tables.recorded import Recorded
 from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
 from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.opening import open_files
@@ -208,69 +209,83 @@ class FileEvaluator:
     def _by_table(
         self, sources: list[Source], findings: Findings, conflicting: frozenset[int]
     ) -> list[FileVerdict | None]:
-        """Return the verdicts on the files of which their table says enough, whole; nothing is asked of them."""
+        """Return the verdicts on files that their table's metadata decides as a whole, None for the others."""
         if self.table is None:
             return [None] * len(sources)
-        reasons = (self.table.files[source].not_excluded for source in sources)
-        known = [
-            FileVerdict(source.name, source.size, not_pruned=reason) if reason else None
-            for source, reason in zip(sources, reasons, strict=True)
-        ]
-        if (recorded := self.table.snapshot.recorded) is None:
+        known = [self._unprunable(source) for source in sources]
+        recorded = self.table.snapshot.recorded
+        if recorded is None:
             return known
-        # A binder of its own: it judges columns by the table's types, and files must agree among themselves only.
+        # A binder of its own: it knows columns by the table's types, and files must agree only among themselves.
         binder = self._binder(conflicting)
-        names = Counter(recorded.names if self.case_sensitive else map(str.casefold, recorded.names))
-        leaves = [
-            leaf
-            for leaf in recorded.leaves
-            if names[leaf.path[0] if self.case_sensitive else leaf.path[0].casefold()] == 1
-        ]
-        likes: dict[
-            tuple[Partitions, Unproved], tuple[BoundPredicate, list[tuple[int, Sequence[ColumnStatistics | None]]]]
-        ] = {}
+        alike: dict[tuple[Partitions, Unproved], list[int]] = {}
         for number, source in enumerate(sources):
-            if known[number] is not None:
-                continue
-            partitions, unproved = like = self._partitions(source), self._unproved(source)
-            if like not in likes:
-                constants = partitions.constants
-                bound = binder.bind(
-                    tuple(leaf for leaf in leaves if leaf.path[0] not in constants), partitions, unproved
-                )
-                likes[like] = bound, [(leaf.index, recorded.bounds(leaf)) for leaf in provable(bound)]
-            bound, columns = likes[like]
-            at = self.table.number(source)
-            verdict = bound.evaluate(RecordedFile({index: column[at] for index, column in columns}), 0)
-            if verdict.rank is CANNOT:
-                reason = f"{verdict.reason} ({recorded.where})"
-                known[number] = FileVerdict(source.name, source.size, excluded=reason, by=verdict.by)
+            if known[number] is None:
+                alike.setdefault((self._partitions(source), self._unproved(source)), []).append(number)
+        leaves = self._unambiguous(recorded)
+        for (partitions, unproved), numbers in alike.items():
+            stored = tuple(leaf for leaf in leaves if leaf.path[0] not in partitions.constants)
+            bound = binder.bind(stored, partitions, unproved)
+            columns = {leaf.index: recorded.bounds(leaf) for leaf in provable(bound)}
+            for number in numbers:
+                known[number] = self._excluded(sources[number], bound, columns, recorded.where)
         findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
         return known
 
+    def _unprunable(self, source: Source) -> FileVerdict | None:
+        """Return the verdict on a file whose table says that it must be read in any case."""
+        assert self.table is not None
+        reason = self.table.files[source].not_excluded
+        return FileVerdict(source.name, source.size, not_pruned=reason) if reason else None
+
+    def _unambiguous(self, recorded: Recorded) -> list[LeafColumn]:
+        """Return the table's columns whose names no other column has."""
+
+        def spelled(name: str) -> str:
+            return name if self.case_sensitive else name.casefold()
+
+        names = Counter(map(spelled, recorded.names))
+        return [leaf for leaf in recorded.leaves if names[spelled(leaf.path[0])] == 1]
+
+    def _excluded(
+        self,
+        source: Source,
+        bound: BoundPredicate,
+        columns: Mapping[int, Sequence[ColumnStatistics | None]],
+        where: str,
+    ) -> FileVerdict | None:
+        """Return the verdict on a file if the statistics of `columns`, recorded `where`, exclude it."""
+        assert self.table is not None
+        at = self.table.number(source)
+        verdict = bound.evaluate(RecordedFile({index: of_files[at] for index, of_files in columns.items()}), 0)
+        if verdict.rank is not CANNOT:
+            return None
+        reason = f"{verdict.reason} ({where})"
+        return FileVerdict(source.name, source.size, excluded=reason, by=verdict.by)
+
     def _by_index(self, sources: list[Source], binder: Binder, known: list[FileVerdict | None]) -> None:
-        """Fill in the verdicts on those other files that the index rules out, whole; nothing is asked of them."""
+        """Fill in the verdicts on those of the other files that the index excludes."""
         if self.index is None:
             return
-        likes: dict[tuple[IndexedSchema, Partitions, Unproved], list[tuple[int, IndexedFile]]] = {}
+        alike: dict[tuple[IndexedSchema, Partitions, Unproved], list[tuple[int, IndexedFile]]] = {}
         for number, source in enumerate(sources):
             if known[number] is None and (file := self.index.find(source)) is not None:
                 key = file.schema, self._partitions(source), self._unproved(source)
-                likes.setdefault(key, []).append((number, file))
-        judged = [
+                alike.setdefault(key, []).append((number, file))
+        bound = [
             (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), files)
-            for (schema, partitions, unproved), files in likes.items()
+            for (schema, partitions, unproved), files in alike.items()
         ]
         questions = [
             ([file.filters[index] for _, file in files], hashes)
-            for like, files in judged
-            for index, hashes in like.questions
+            for group, files in bound
+            for index, hashes in group.questions
         ]
         answers = iter(self.index.ask(questions, limits=self.limits, log=self.log))
-        for like, files in judged:
-            of_files = list(zip(*islice(answers, len(like.questions)), strict=True)) or [()] * len(files)
+        for group, files in bound:
+            of_files = list(zip(*islice(answers, len(group.questions)), strict=True)) or [()] * len(files)
             for (number, file), of_file in zip(files, of_files, strict=True):
-                if (verdict := like.verdict(of_file)).rank is CANNOT:
+                if (verdict := group.verdict(of_file)).rank is CANNOT:
                     known[number] = _ruled_out(sources[number], file, verdict)
 
     def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, TableFilters]]:
