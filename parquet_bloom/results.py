@@ -62,7 +62,7 @@ class Table:
 
     def __bool__(self) -> bool:
         """Raise `TypeError`, which names the property to use."""
-        raise TypeError(f"{type(self).__name__} is neither true nor false; ask {self.TRUTH}")
+        raise TypeError(f"{type(self).__name__} has no truth value; use {self.TRUTH}")
 
     if TYPE_CHECKING:
 

@@ -366,7 +366,7 @@ class Attaching:
         left = ours if self._must_stay else _remove(ours)
         if error is not None and left:
             names = " ".join(f"{folder.path}/{name}" for folder, name in left)
-            error.add_note(f"If the commit did not reach the table, no snapshot holds these files: {names}")
+            error.add_note(f"If the commit did not reach the table, no snapshot has these files: {names}")
 
     def require_newest(self) -> dict[str, Any]:
         """Return the table's newest snapshot. Raises `ConcurrentChangeError` if it is not the one that is loaded."""

@@ -120,7 +120,7 @@ class AddOptions:
         if self.max_bytes < 64:
             raise ValueError(f"max_bytes= must be at least 64, not {self.max_bytes}")
         if not self.columns:
-            raise ValueError("name at least one column")
+            raise ValueError("give at least one column")
 
     def find(self, footer: Footer, path: tuple[str, ...], source: Source) -> LeafColumn:
         """Return the leaf of a file that was asked for as `path`; raises `ColumnNotFoundError`."""

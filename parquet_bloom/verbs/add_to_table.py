@@ -151,7 +151,7 @@ class _Run:
         except BaseException as error:
             if self.is_committing:
                 names = " ".join(plan.target or "" for plan in plans)
-                error.add_note(f"If the commit did not reach the table, no snapshot holds these files: {names}")
+                error.add_note(f"If the commit did not reach the table, no snapshot has these files: {names}")
             else:
                 for plan in plans:
                     _remove(plan)
@@ -194,7 +194,9 @@ class _Run:
             if now is not None and now.size == swap.old.size:
                 reason = self.table.refusal(now)
             else:
-                reason = "another writer took the file out of the table meanwhile; run again for what came instead"
+                reason = (
+                    "another writer removed the file from the table meanwhile; run again for the files that replaced it"
+                )
             if reason:
                 del swaps[recorded]
                 row = self.rows[recorded]

@@ -82,7 +82,7 @@ def _walk(path: Path, *, present: str, absent: str) -> Iterator[str]:
 
     verified = verify(path)
     values = sum(row.num_values for row in verified.rows)
-    yield f"4. verify: {values:,} values asked for, {sum(row.num_missing for row in verified.rows)} missing."
+    yield f"4. verify: {values:,} values probed, {sum(row.num_missing for row in verified.rows)} missing."
 
     drop(path, restore=True)
     yield f"5. drop --restore: the original again, byte for byte: {path.read_bytes() == original}."

@@ -256,10 +256,9 @@ def _restore_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool, all: bool)
 
 
 _KEPT_OTHERS = (
-    "another program changed the footer at byte {:,}: that, and what is before it, is kept; "
-    "all=True restores what was before that, too"
+    "another program changed the footer at byte {:,}: that and everything before it is kept; all=True goes further back"
 )
-_CUT_OTHERS = "what another program had changed in the footer at byte {:,} was cut away, too"
+_CUT_OTHERS = "what another program changed in the footer at byte {:,} was cut away, too"
 
 
 def _stored_filters(footer: Footer, without: Container[tuple[int, int]] = ()) -> dict[tuple[int, int], int]:

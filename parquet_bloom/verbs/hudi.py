@@ -187,10 +187,10 @@ def _with_entries(footer: Footer, made: dict[str, str]) -> bytes:
     raw = splice_key_values(footer.raw, entries)
     nothing = dict.fromkeys(entries)
     if splice_key_values(raw, nothing) != splice_key_values(footer.raw, nothing):
-        raise CorruptFileError("the footer has a form that cannot be changed without loss")
+        raise CorruptFileError("the footer cannot be changed without loss")
     new = parse_footer(footer.file_size + len(raw) + 8, raw)
     if new.key_values != {k: v for k, v in footer.key_values.items() if k not in entries} | made:
-        raise CorruptFileError("the footer does not read back as it was written")
+        raise CorruptFileError("the footer reads back differently")
     hudi.filter_of(new)  # raises where it would not be believed
     return raw
 
@@ -200,11 +200,11 @@ def _key_leaf(source: Source, footer: Footer, path: tuple[str, ...]) -> LeafColu
     logical = leaf.logical_type.name if leaf.logical_type else None
     if leaf.physical_type is not PhysicalType.BYTE_ARRAY or logical != "STRING" or leaf.is_repeated:
         raise UnsupportedError(
-            f"column {leaf.name} ({leaf.type_name}) holds no record keys, which are texts, one a row"
+            f"column {leaf.name} ({leaf.type_name}) cannot hold record keys: they are strings, one per row"
         )
     own = [each for each in footer.leaves if each.path == (hudi.RECORD_KEY,)]
     if own and path != (hudi.RECORD_KEY,) and not _is_blank(footer, own[0]):
-        raise UnsupportedError(f"the record keys of the file are in its column {hudi.RECORD_KEY}, not in {leaf.name}")
+        raise UnsupportedError(f"the file's record keys are in column {hudi.RECORD_KEY}, not in {leaf.name}")
     return leaf
 
 
@@ -226,8 +226,8 @@ def _keys(footer: Footer, chunks: ColumnChunks, leaf: LeafColumn, stop: threadin
 def _key(value: str | bytes | None, row_group: int) -> str:
     if not value:
         what = "no" if value is None else "an empty"
-        raise UnsupportedError(f"a row of row group {row_group} has {what} key; Hudi has none like it")
+        raise UnsupportedError(f"a row of row group {row_group} has {what} key, which Hudi does not allow")
     try:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
-        raise UnsupportedError(f"a key of row group {row_group} is no UTF-8: {value!r}") from None
+        raise UnsupportedError(f"a key of row group {row_group} is not UTF-8: {value!r}") from None

@@ -228,7 +228,7 @@ def drop(
         return replace(version, columns=kept, segments=version.segments if kept else ())
 
     if gone == []:
-        raise ValueError("name at least one column")
+        raise ValueError("give at least one column")
     if gone is not None:  # what cannot be told afterwards is an error before
         show(asked, catalog=catalog, storage_options=storage_options)
     found = newest(folder)
@@ -361,7 +361,7 @@ def _canonical(column: str) -> str:
 
 def _check_options(columns: Sequence[IndexedColumn]) -> None:
     if not columns:
-        raise ValueError("name at least one column")
+        raise ValueError("give at least one column")
     names = [column.column for column in columns]
     for name in names:
         if names.count(name) > 1:
@@ -403,9 +403,9 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
     for column in columns:
         name = column.column
         if name in constants:
-            raise UnsupportedError(f"{name} is a partition column, which needs no index")
+            raise UnsupportedError(f"{name} is a partition column and needs no index")
         if name in groups or (name in seen and (len(seen[name].path) > 1 or seen[name].is_repeated)):
-            raise UnsupportedError(f"{name} is a nested column; the index has top-level columns only")
+            raise UnsupportedError(f"{name} is a nested column; the index supports top-level columns only")
         if name not in seen:
             raise ColumnNotFoundError(name, seen, where="the data")
         if problem := why_unsupported(seen[name]):
@@ -469,7 +469,9 @@ class _Building:
         self.root = os.fspath(directory_of(asked, self.snapshot, catalog))
         self.folder = folder_of(self.root, storage_options=fsspec_options(storage_options))
         if not is_directory(self.folder.fs, self.root):
-            raise UnsupportedError(f"{self.root} is not a directory; an index lies beside the files of one")
+            raise UnsupportedError(
+                f"{self.root} is not a directory; an index needs one, because it is stored beside the files"
+            )
 
     def _list(self) -> None:
         self.sources, snapshot = live_sources(self._asked, catalog=self._catalog, storage_options=self._storage_options)

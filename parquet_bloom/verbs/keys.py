@@ -66,7 +66,7 @@ def read_keys(keys: Any, column: str) -> Keys:
         name = _chosen(names, column)
         keys = keys[name]
         if isinstance(keys, str | bytes) or _names_of(keys) is not None:
-            raise TypeError(f"the keys in {name!r} are to be a list or an array, not {_kind(keys)}")
+            raise TypeError(f"the keys in {name!r} must be a list or an array, not {_kind(keys)}")
     elif speaks_arrow(keys):
         keys = from_arrow(keys)
         if isinstance(keys, pa.Table):
@@ -74,7 +74,7 @@ def read_keys(keys: Any, column: str) -> Keys:
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return _of_arrow(keys)
     if getattr(keys, "ndim", 1) != 1:
-        raise TypeError(f"keys are one column, and this {_kind(keys)} has {keys.ndim} dimensions")
+        raise TypeError(f"keys must be one column, and this {_kind(keys)} has {keys.ndim} dimensions")
     if str(getattr(keys, "dtype", "object")) == "object":
         return _of_values(_listed(keys))
     return _of_arrow(pa.array(keys, from_pandas=False))  # NaN is a key, not a NULL
@@ -102,7 +102,8 @@ def _listed(keys: Any) -> list[Any]:
     is_list = isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview)
     if not is_list or hasattr(keys, "columns"):  # whose elements would be the columns' names
         raise TypeError(
-            f"keys are a list, an array, a table or the path of a file, not {_kind(keys)}; put a single key in a list"
+            f"keys must be a list, an array, a table or the path of a file, not {_kind(keys)}; put a single key in a "
+            "list"
         )
     return list(keys)
 
@@ -509,7 +510,7 @@ def _read_file(path: Path, column: str) -> Keys:
         lines = (line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n"))
         return _texts(pa.array([line for line in lines if line], pa.string()))
     except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-        raise LiteralError(f"{path} is no file of keys: {error}") from error
+        raise LiteralError(f"{path} cannot be read as keys: {error}") from error
 
 
 def _texts(shown: pa.Array) -> Keys:

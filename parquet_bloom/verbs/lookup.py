@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 IN_FILTER = "the filter says the key may be present"
-TOO_MANY = "its filter lets some of so many keys pass in any case"
+TOO_MANY = "with this many keys, some pass its filter by chance"
 
 _SURE = 20
 """Of so many keys that are expected to pass a filter by chance, one does."""
@@ -338,7 +338,7 @@ class Lookup:
 
     def __bool__(self) -> bool:
         """Raise `TypeError`: whether there are candidates is in them, and they can be read once only."""
-        raise TypeError("Lookup is neither true nor false; ask .to_arrow() for its rows")
+        raise TypeError("Lookup has no truth value; use .to_arrow() for its rows")
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         self._require_unread()
@@ -349,7 +349,7 @@ class Lookup:
     def _require_unread(self) -> None:
         if self._is_read:
             raise UnsupportedError(
-                "these candidates have been read already and are not kept; keep what to_arrow() returns, or look again"
+                "the candidates were read already and are not kept; keep what to_arrow() returns, or call lookup again"
             )
 
     @property

@@ -95,13 +95,13 @@ def attach_index(
     """
     names = list(dict.fromkeys([columns] if isinstance(columns, str) else columns))
     if not names:
-        raise ValueError("an index has one or more columns")
+        raise ValueError("give at least one column")
     opened = open_paimon(table)
     sizes = {name: _Size(_of(ndv, name), _of(fpp, name)) for name in names}
     for name, size in sizes.items():
         if not is_hashed(kind := opened.type_of(name)):
             shown = kind if isinstance(kind, str) else "nested"
-            raise UnsupportedError(f"column {name} is {shown}; Paimon has no bloom filters of that")
+            raise UnsupportedError(f"column {name} is {shown}; Paimon has no bloom filters for that type")
         size_for(size.ndv, size.fpp)
     return _Run(opened, sizes, dry_run, jobs, progress).run()
 
@@ -157,16 +157,16 @@ class _Run:
             self._put(file, "unchanged", notes=("has an index",))
             return {}
         if not file.path.endswith(".parquet"):
-            self._put(file, "refused", error="it is no Parquet file")
+            self._put(file, "refused", error="it is not a Parquet file")
             return {}
         found = {name: own for name in self.sizes if (own := self.table.own_column(file, name)) is not None}
         for name, (_, kind) in found.items():
             if not is_hashed(kind):
-                error = f"column {name} was {kind} when it was written; Paimon has no bloom filters of that"
+                error = f"column {name} was {kind} when it was written; Paimon has no bloom filters for that type"
                 self._put(file, "refused", error=error)
                 return {}
         if not found:
-            self._put(file, "unchanged", notes=("was written before there were these columns",))
+            self._put(file, "unchanged", notes=("was written before the table had these columns",))
         return found
 
     def _planned_bytes(self, own: dict[str, tuple[str, str]]) -> int:
@@ -190,7 +190,7 @@ class _Run:
                     self._put(file, "refused", error=describe_error(error))
                 else:
                     late = [name for name in self.sizes if name not in own]
-                    notes = (f"was written before there were columns {', '.join(late)}",) if late else ()
+                    notes = (f"was written before the table had columns {', '.join(late)}",) if late else ()
                     self._put(file, "written", output=path, bytes_added=len(data), notes=notes)
                 tick()
 
@@ -241,12 +241,14 @@ class _Run:
             gone = recorded not in live
             if gone or self.table.has_index(live[recorded]):
                 attaching.withdraw(recorded)
-                error = "another writer took the file out of the table meanwhile; run again for what came instead"
+                error = (
+                    "another writer removed the file from the table meanwhile; run again for the files that replaced it"
+                )
                 self.rows[recorded] = replace(
                     row,
                     status="refused" if gone else "unchanged",
                     output=row.path,
                     bytes_added=0,
                     error=error if gone else None,
-                    notes=() if gone else ("has an index by now",),
+                    notes=() if gone else ("has an index meanwhile",),
                 )

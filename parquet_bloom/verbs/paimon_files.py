@@ -63,7 +63,7 @@ def build_index(
     """
     source, *others = find([path], filesystem=filesystem, storage_options=storage_options)
     if others:
-        raise UnsupportedError(f"{path} names {len(others) + 1} files; each has an index of its own")
+        raise UnsupportedError(f"{path} names {len(others) + 1} files, and each needs an index of its own")
     footer = run(source, read_footer(source.size, guess=source.footer_guess))
     return index_of(source, footer, columns, ndv=ndv, fpp=fpp, types=types)
 
@@ -163,7 +163,7 @@ def _kind(leaf: LeafColumn) -> str:
     logical = leaf.logical_type
     kind = _KINDS.get((leaf.physical_type, logical.name if logical else None))
     if kind is None or leaf.is_repeated or (logical is not None and not logical.is_signed):
-        raise UnsupportedError(f"column {leaf.name} is {leaf.type_name}, of which Paimon has no bloom filters")
+        raise UnsupportedError(f"column {leaf.name} is {leaf.type_name}, for which Paimon has no bloom filters")
     if logical is not None and logical.name == "TIMESTAMP":
         return f"TIMESTAMP({_PRECISIONS[logical.unit or '']})"
     return kind

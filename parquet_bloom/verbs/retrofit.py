@@ -195,7 +195,7 @@ def left_alone(plan: _AnyPlan) -> _AnyPlan:
     return plan
 
 
-SUMMARY = "{} has the footers as they were: readers that go by it do not see the filters until it is written anew"
+SUMMARY = "{} still has the old footers: readers that use it do not see the filters until it is written again"
 
 
 def carry_out(
@@ -232,13 +232,15 @@ def require_writable(
 ) -> None:
     """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
     if footer.is_signed:
-        raise UnsupportedError("the footer is signed (encryption with a plaintext footer); a change would break it")
+        raise UnsupportedError(
+            "the footer is signed (encryption with a plaintext footer), and a change would break the signature"
+        )
     for group in () if footer.is_whole else footer.metadata.row_groups:
         for column in group.columns:
             if column.crypto_metadata is not None or column.meta_data is None:
-                raise UnsupportedError("the file has encrypted columns, and its footer is not ours to change")
+                raise UnsupportedError("the file has encrypted columns, so its footer cannot be changed")
             if column.file_path:
-                raise UnsupportedError(f"column chunks lie in another file ({column.file_path})")
+                raise UnsupportedError(f"column chunks are in another file ({column.file_path})")
     table = None if for_swap else table_around(source.fs, target or source.path)
     if table is None:
         return
@@ -268,7 +270,7 @@ def append_checked(out: Rewrite, data: bytes) -> int:
     """Return where data was appended, after reading it back."""
     offset = out.append(data)
     if out.read(offset, len(data)) != data:
-        raise OSError("what was written does not read back the same")
+        raise OSError("what was written reads back differently")
     return offset
 
 
@@ -277,12 +279,12 @@ def append_footer(out: Rewrite, footer: Footer, edits: Edits) -> None:
     raw = splice_filters(footer.raw, edits)
     nothing: Edits = dict.fromkeys(edits)
     if splice_filters(raw, nothing) != splice_filters(footer.raw, nothing):
-        raise CorruptFileError("the footer has a form that cannot be changed without loss")
+        raise CorruptFileError("the footer cannot be changed without loss")
     new = parse_footer(out.position + len(raw) + 8, raw)
     for (row_group, column), edit in edits.items():
         location = new.filter_location(row_group, new.leaves[column])
         if (location and (location.offset, location.length)) != edit:
-            raise CorruptFileError("the footer does not read back as it was written")
+            raise CorruptFileError("the footer reads back differently")
     append_checked(out, raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 
@@ -301,19 +303,19 @@ def find_with_targets(
 def targets_of(sources: list[Source], asked: Sequence[Any], output: PathLike | None) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
     if any(map(is_open_file, asked)):
-        raise UnsupportedError("an open file or a buffer can only be read; name a path to write to")
+        raise UnsupportedError("an open file or a buffer can only be read; give a path to write to")
     if output is None or not sources:
         return [None] * len(sources)
     fs = sources[0].fs
     if "://" in sources[0].name and "://" not in os.fspath(output):
         scheme = sources[0].name.partition("://")[0]
         raise UnsupportedError(
-            f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if that is meant"
+            f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if you mean that"
         )
     if len(asked) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(asked[0])):
         target = join_output(fs, os.fspath(output))
         if is_directory(fs, target):
-            raise FilterExistsError(f"{output} is a directory; name the file to write")
+            raise FilterExistsError(f"{output} is a directory; give the path of the file to write")
         return [target]
     targets = [join_output(fs, os.fspath(output), source.relative) for source in sources]
     if len(set(targets)) < len(targets):

@@ -94,7 +94,7 @@ class _Option(NamedTuple):
 
 _OPTIONS = {
     "fpp": _Option("fpp", float, lambda value: 0 < value <= 1, "a number above 0 and at most 1"),
-    "numItems": _Option("ndv", int, lambda value: value >= 1, "a whole number of at least 1"),
+    "numItems": _Option("ndv", int, lambda value: value >= 1, "a whole number of 1 or more"),
     "maxExpectedFpp": _Option(
         "max_expected_fpp", float, lambda value: 0 < value <= 1, "a number above 0 and at most 1"
     ),
@@ -184,7 +184,7 @@ class _Parser:
         try:
             return format_path(parse_path(text))
         except PredicateError as error:
-            self._fail_at(start + (error.position or 0), f"{text!r} is no column")
+            self._fail_at(start + (error.position or 0), f"{text!r} is not a column")
 
     def _options(self) -> dict[str, Any]:
         if not self._is_word(self._peek(), "OPTIONS"):
@@ -193,7 +193,7 @@ class _Parser:
         options: dict[str, Any] = {}
         for start, (field, value) in self._list(lambda: (self._peek().start, self._option())):
             if field in options:
-                self._fail_at(start, "the option is there twice")
+                self._fail_at(start, "the option is given twice")
             options[field] = value
         return options
 
@@ -204,7 +204,7 @@ class _Parser:
         value = self._next("word", "quoted", expected=f"the value of {name.text}")
         known = {option.lower(): option for option in _OPTIONS}
         if name.text.lower() not in known:
-            self._fail_at(name.start, f"{name.text!r} is no option; use {', '.join(_OPTIONS)}")
+            self._fail_at(name.start, f"{name.text!r} is not an option; use {', '.join(_OPTIONS)}")
         option = known[name.text.lower()]
         field, of_text, takes, values = _OPTIONS[option]
         try:

@@ -204,7 +204,9 @@ def _dataset(ds: Any, pruning: Pruning) -> Any:
     import pyarrow as pa
 
     if pruning._table is not None and (problem := pruning._table.no_dataset):
-        raise UnsupportedError(f"the table's files are no dataset: {problem}; read them with the table's own library")
+        raise UnsupportedError(
+            f"the table's files cannot be read as a dataset: {problem}; read them with the table's own library"
+        )
     pairs = list(zip(pruning.all_files, pruning._sources, strict=True))
     types = _partition_types([source.partitions.constants for source in pruning._sources])
     file_format = ds.ParquetFileFormat()
@@ -214,7 +216,9 @@ def _dataset(ds: Any, pruning: Pruning) -> Any:
     try:
         schema = pa.unify_schemas([fragment.physical_schema for fragment in seen], promote_options="permissive")
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        raise UnsupportedError(f"the files cannot be one dataset, their columns are too different: {error}") from error
+        raise UnsupportedError(
+            f"the files cannot be one dataset, because their columns differ too much: {error}"
+        ) from error
     for name, kind in types.items():
         if name not in schema.names:
             schema = schema.append(pa.field(name, kind))
@@ -230,7 +234,7 @@ def _fragment(ds: Any, file_format: Any, file: FileVerdict, source: Source, type
     try:
         own = file_format.make_fragment(source.path, store).physical_schema.names
     except (OSError, pa.ArrowException) as error:
-        why = f" (it was kept because of this: {file.not_pruned})" if file.not_pruned is not None else ""
+        why = f" (it was not pruned because of this: {file.not_pruned})" if file.not_pruned is not None else ""
         raise UnsupportedError(f"{file.path} cannot be part of a dataset: {error}{why}") from error
     expression = ds.scalar(True)
     for name, text in source.partitions.constants.items():

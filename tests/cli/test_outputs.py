@@ -341,7 +341,7 @@ def test_demo_shows_every_verb():
     assert "DuckDB, SELECT * WHERE id = '28ffad1b…': 1 of 10 row groups read" in ran.stdout
     assert "the old file is the new one's beginning: True" in ran.stdout
     assert "9 of 10 row groups cannot match" in ran.stdout
-    assert "200,000 values asked for, 0 missing" in ran.stdout
+    assert "200,000 values probed, 0 missing" in ran.stdout
     assert "the original again, byte for byte: True" in ran.stdout
 
 

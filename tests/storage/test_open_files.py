@@ -69,7 +69,7 @@ def test_an_open_file_keeps_its_position_and_names_itself(lake):
 
 def test_open_files_are_not_written(lake):
     content = io.BytesIO((lake / "a.parquet").read_bytes())
-    with pytest.raises(UnsupportedError, match="can only be read; name a path to write to"):
+    with pytest.raises(UnsupportedError, match="can only be read; give a path to write to"):
         add(content, "id", replace=True)
     assert content.getvalue() == (lake / "a.parquet").read_bytes()
 

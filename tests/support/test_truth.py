@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("verb", RESULTS)
 def test_a_result_is_neither_and_names_the_property_to_ask(verb: str, path: Path) -> None:
     result = RESULTS[verb](path)
-    with pytest.raises(TypeError, match=r"is neither true nor false; ask [.]") as raised:
+    with pytest.raises(TypeError, match=r"has no truth value; use [.]") as raised:
         assert result
     asked = [word.strip("(),") for word in str(raised.value).split() if word.startswith(".")]
     assert asked

@@ -228,7 +228,7 @@ def test_only_the_directory_itself_has_the_index(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ({"columns": []}, ValueError, "name at least one column"),
+    ({"columns": []}, ValueError, "give at least one column"),
     ({"columns": ["id", "`id`"]}, ValueError, "more than one configuration for column id"),
     ({"columns": "id", "fpp": 0}, ValueError, "fpp= must be above 0 and at most 1, not 0"),
     ({"columns": "id", "fpp": float("nan")}, ValueError, "fpp= must be above 0"),

@@ -152,8 +152,8 @@ def test_restore_stops_at_the_work_of_another_program(tmp_path: Path) -> None:
     (row,) = drop(file, restore=True).rows
     assert (row.status, file.read_bytes()) == ("unchanged", theirs)
     assert row.notes == (
-        f"another program changed the footer at byte {len(theirs):,}: that, and what is before it, is kept; "
-        "all=True restores what was before that, too",
+        f"another program changed the footer at byte {len(theirs):,}: that and everything before it is kept; "
+        "all=True goes further back",
     )
     add(file, "name")
     (dropped,) = drop(file).rows
@@ -166,7 +166,7 @@ def test_restore_stops_at_the_work_of_another_program(tmp_path: Path) -> None:
     assert (row.status, file.read_bytes()) == ("planned", theirs)
     (row,) = drop(file, restore=True, all=True).rows
     assert (row.status, row.cleared, file.read_bytes()) == ("written", 4, old)
-    assert row.notes == (f"what another program had changed in the footer at byte {len(theirs):,} was cut away, too",)
+    assert row.notes == (f"what another program changed in the footer at byte {len(theirs):,} was cut away, too",)
 
 
 def test_restore_passes_hudis_entries_that_were_added_here(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ FILES = {
     "encrypted footer": (lambda: fixture("pyarrow/encrypted_footer.parquet"), "the footer is encrypted"),
     "signed footer": (lambda: fixture("pyarrow/signed_footer.parquet"), "the footer is signed"),
     "encrypted column": (lambda: edited(SMALL, encrypted_column), "encrypted columns"),
-    "other files": (lambda: edited(SMALL, external), "lie in another file (part-1.parquet)"),
+    "other files": (lambda: edited(SMALL, external), "are in another file (part-1.parquet)"),
     "no Parquet": (lambda: b"id,name\n1,a\n" * 10, "does not end in PAR1"),
     "empty": (lambda: b"", "too small for Parquet"),
     "cut": (lambda: fixture(SMALL)[:-1], "does not end in PAR1"),

@@ -145,7 +145,7 @@ def test_files_that_were_taken_out_meanwhile_are_refused(tmp_path: Path) -> None
     added = add_to_table(delta, "id")
     assert sorted(statuses(added)) == ["refused", "written", "written"]
     (refused,) = (row for row in added.rows if row.error)
-    assert "took the file out of the table meanwhile; run again" in refused.error
+    assert "removed the file from the table meanwhile; run again" in refused.error
     assert (refused.filters, refused.bytes_added) == ((), 0)
     assert lakes.delta_rows(tmp_path) == list(range(5, 60))
     assert {p for p in data_files(tmp_path) if "-bloom-" in p} == {r.output for r in added.rows if not r.error}

@@ -162,8 +162,8 @@ class Frame:
         (None, "not NoneType"),
         (Frame(), "Frame; put"),
         ({"id": 5}, "not int"),
-        ({"id": "abc"}, "the keys in 'id' are to be a list or an array, not str"),
-        ({"id": {"a": 1}}, "the keys in 'id' are to be a list or an array, not dict"),
+        ({"id": "abc"}, "the keys in 'id' must be a list or an array, not str"),
+        ({"id": {"a": 1}}, "the keys in 'id' must be a list or an array, not dict"),
         (np.array([[1, 2], [3, 4]]), "has 2 dimensions"),
         (np.array([[1, "a"], [3, 4]], dtype=object), "dimensions"),
     ],
@@ -189,7 +189,7 @@ def test_candidates_that_were_read_are_no_empty_candidates(ids: Path, tmp_path: 
         first(found)
         (tmp_path / "first.parquet").unlink(missing_ok=True)
         for again in ways:
-            with pytest.raises(UnsupportedError, match="have been read already"):
+            with pytest.raises(UnsupportedError, match="were read already"):
                 again(found)
             assert not (tmp_path / "first.parquet").exists()
 

@@ -99,7 +99,7 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
         "more than one configuration",
     ),
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (c OPTIONS (fpp=2))": (PredicateError, "fpp must be a number above 0"),
-    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (c OPTIONS (bits=2))": (PredicateError, "'bits' is no option"),
+    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (c OPTIONS (bits=2))": (PredicateError, "'bits' is not an option"),
     "CREATE BLOOMFILTER INDEX ON {}/none FOR COLUMNS (c)": (FileNotFoundError, "no such file or directory"),
     "CREATE BLOOMFILTER INDEX ON {}/day=0/part.parquet FOR COLUMNS (c)": (UnsupportedError, "is not a directory"),
     "DROP BLOOMFILTER INDEX ON {}": (IndexNotFoundError, "has no index, so there is nothing to drop"),

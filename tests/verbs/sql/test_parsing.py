@@ -86,8 +86,8 @@ WRONG = {
     f"{START}()": (46, "expected a column"),
     f"{START}(a,)": (48, "expected a column"),
     f"{START}('a')": (46, "expected a column"),
-    f"{START}(a, .)": (49, "'.' is no column"),
-    f"{START}(`a`b)": (49, "'`a`b' is no column"),
+    f"{START}(a, .)": (49, "'.' is not a column"),
+    f"{START}(`a`b)": (49, "'`a`b' is not a column"),
     f"{START}(`a)": (46, "the quote ` is not closed"),
     f"{START}(a b)": (48, "expected ',' or ')'"),
     f"{START}(a": (47, "expected ',' or ')', not its end"),
@@ -99,11 +99,11 @@ WRONG = {
     f"{START}(a OPTIONS (fpp=1.01))": (61, "fpp must be a number above 0 and at most 1, not '1.01'"),
     f"{START}(a OPTIONS (fpp=nan))": (61, "fpp must be"),
     f"{START}(a OPTIONS (fpp='much'))": (61, "fpp must be"),
-    f"{START}(a OPTIONS (numItems=0))": (66, "numItems must be a whole number of at least 1, not '0'"),
+    f"{START}(a OPTIONS (numItems=0))": (66, "numItems must be a whole number of 1 or more, not '0'"),
     f"{START}(a OPTIONS (numItems=1.5))": (66, "numItems must be"),
     f"{START}(a) OPTIONS (maxExpectedFpp=-1)": (73, "maxExpectedFpp must be a number above 0 and at most 1"),
-    f"{START}(a OPTIONS (ndv=5))": (57, "'ndv' is no option; use fpp, numItems, maxExpectedFpp"),
-    f"{START}(a OPTIONS (fpp=0.1, FPP=0.2))": (66, "the option is there twice"),
+    f"{START}(a OPTIONS (ndv=5))": (57, "'ndv' is not an option; use fpp, numItems, maxExpectedFpp"),
+    f"{START}(a OPTIONS (fpp=0.1, FPP=0.2))": (66, "the option is given twice"),
 }
 
 
