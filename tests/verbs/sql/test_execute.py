@@ -87,13 +87,13 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (day)": (UnsupportedError, "day is a partition column"),
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (flag)": (
         UnsupportedError,
-        "no column of the type BOOLEAN, such as flag",
+        "flag is BOOLEAN, which the index does not support",
     ),
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (blob)": (
         UnsupportedError,
-        "no column of the type BYTE_ARRAY, such as",
+        "blob is BYTE_ARRAY, which the index does not support",
     ),
-    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (sha, amount)": (UnsupportedError, "DECIMAL(9,2), such as amount"),
+    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (sha, amount)": (UnsupportedError, "amount is DECIMAL(9,2)"),
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (c OPTIONS (fpp=0.1), c)": (
         PredicateError,
         "more than one configuration",
