@@ -102,7 +102,7 @@ class OpenHudi:
     def require_committable(self) -> None:
         """Raise `UnsupportedError`: Hudi has no commit that swaps files for equal ones."""
         raise UnsupportedError(
-            f"{self._root} is a Hudi table, and parquet-bloom does not commit to those. Its files have filters of "
+            f"{self._root} is a Hudi table, and those are never committed to. Its files have filters of "
             "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) adds filters of other columns"
         )
 
@@ -111,7 +111,7 @@ class OpenHudi:
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped."""
-        return "parquet-bloom does not commit to Hudi tables"
+        return "Hudi tables are never committed to"
 
     def notes(self, file: LiveFile) -> tuple[str, ...]:
         """Return nothing."""

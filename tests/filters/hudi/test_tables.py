@@ -210,7 +210,7 @@ def test_any_store(unpacked: Unpack, name: str) -> None:
 
 def test_nothing_is_committed(unpacked: Unpack) -> None:
     table = unpacked("v6_cow")
-    with pytest.raises(UnsupportedError, match="is a Hudi table, and parquet-bloom does not commit to those"):
+    with pytest.raises(UnsupportedError, match="is a Hudi table, and those are never committed to"):
         open_table(table.root)
     with pytest.raises(UnsupportedError, match="is a Hudi table"):
         add(table.root, "v", table=True)
