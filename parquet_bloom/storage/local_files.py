@@ -60,12 +60,12 @@ def temporary_path(target: Path) -> Path:
 def leftovers(target: Path) -> list[Path]:
     """Return the temporary files that are to become `target`, of writers that live or were killed, by their names."""
     prefix = _temporary_prefix(target)
-    return [target.with_name(name) for name in _names(target.parent) if _is_temporary(name, prefix)]
+    return sorted(target.with_name(name) for name in _names(target.parent) if _is_temporary(name, prefix))
 
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return os.listdir(folder)
     except PermissionError:  # a folder that may be written to need not be one that may be listed
         return []
 
@@ -514,7 +514,7 @@ def _take_access(fd: int, like: list[os.stat_result], *, most: int = 0o666) -> N
 
 def _last_beside(target: Path) -> os.stat_result:
     """Return the status of the last file of a folder by name, leaving out hidden ones, or else of the folder."""
-    for name in reversed(_names(target.parent)):
+    for name in sorted(_names(target.parent), reverse=True):
         if name[0] not in "._":
             with contextlib.suppress(OSError):
                 status = target.with_name(name).lstat()

@@ -624,6 +624,16 @@ def test_all_that_killed_writers_left_is_removed(file: Path, side: Path, content
     assert row.notes == ((f"removed {old[0]} and {old[1]}, which an interrupted run had left",) if content else ())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which gives files to their owners")
+def test_root_removes_what_it_had_given_to_the_file_s_owner(file: Path) -> None:
+    leftover = temporary_path(file)
+    leftover.write_bytes(b"PAR1 whole")
+    for path in (file, leftover):
+        os.chown(path, 1234, 4321)
+    assert statuses(add(file, "id")) == ["written"]
+    assert names(file.parent) == ["x.parquet"]
+
+
 def test_what_no_writer_left_stays(file: Path, tmp_path: Path) -> None:
     (tmp_path / "victim").write_bytes(b"PAR1")
     temporary_path(file).write_bytes(b"a letter to grandmother")
