@@ -471,7 +471,7 @@ def _is_outside(known: ColumnStatistics, interval: Interval | str) -> bool:
 # ---- the tests of a condition ---------------------------------------------------------------
 
 
-def absent(bound: BoundPredicate, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
+def absent_by_filters(bound: BoundPredicate, footer: Footer, filters: Sequence[FileFilter]) -> dict[int, Verdict]:
     """Return the verdicts on tests, by number, whose literals are not in a filter of another format."""
     verdicts = {}
     for test in _tests(bound):
@@ -484,19 +484,19 @@ def absent(bound: BoundPredicate, footer: Footer, filters: Sequence[FileFilter])
     return verdicts
 
 
-def equated(node: Predicate) -> Iterator[ColumnPath]:
+def equality_columns(node: Predicate) -> Iterator[ColumnPath]:
     """Yield the columns that a condition may compare for equality."""
     match node:
         case And(parts) | Or(parts):
             for part in parts:
-                yield from equated(part)
+                yield from equality_columns(part)
         case Not(part):
-            yield from equated(part)
+            yield from equality_columns(part)
         case Comparison() | In():
             yield node.column
 
 
-def provable(bound: BoundPredicate) -> Iterator[LeafColumn]:
+def provable_leaves(bound: BoundPredicate) -> Iterator[LeafColumn]:
     """Yield the leaves of a condition whose statistics in a table's metadata may be used.
 
     A literal that no value of the table's type equals may still be in a file with another type, such as nanoseconds.

@@ -32,9 +32,9 @@ from parquet_bloom.predicates.evaluation import (
     Rank,
     RecordedFile,
     Verdict,
-    absent,
-    equated,
-    provable,
+    absent_by_filters,
+    equality_columns,
+    provable_leaves,
 )
 from parquet_bloom.predicates.parsing import to_predicate, why_unused
 from parquet_bloom.predicates.tree import Predicate, normalized
@@ -226,7 +226,7 @@ class FileEvaluator:
         for (partitions, unproved), numbers in alike.items():
             stored = tuple(leaf for leaf in leaves if leaf.path[0] not in partitions.constants)
             bound = binder.bind(stored, partitions, unproved)
-            columns = {leaf.index: recorded.bounds(leaf) for leaf in provable(bound)}
+            columns = {leaf.index: recorded.bounds(leaf) for leaf in provable_leaves(bound)}
             for number in numbers:
                 known[number] = self._excluded(sources[number], bound, columns, recorded.where)
         findings.merge_recorded(binder.findings, recorded.names, case_sensitive=self.case_sensitive)
@@ -292,7 +292,7 @@ class FileEvaluator:
         """Return the files, each with the filters that its table keeps for it."""
         if self.table is None or not self.table.has_filters:
             return ((source, NO_FILTERS) for source in sources)
-        names = {path[0] for path in equated(self.predicate)} if self.case_sensitive else None
+        names = {path[0] for path in equality_columns(self.predicate)} if self.case_sensitive else None
         options = fsspec_options(self.table.storage_options)
         return with_table_filters(
             sources, self.table.files, names, storage_options=options, limits=self.limits, log=self.log
@@ -303,7 +303,7 @@ class FileEvaluator:
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
         file = FileWithFooter(footer)
         if filters := (*filters_in_footer(footer), *kept.filters):
-            file.absent = absent(bound, footer, filters)
+            file.absent = absent_by_filters(bound, footer, filters)
         verdicts = bound.evaluate_all(file, footer.num_row_groups)
         for row_group, group in enumerate(footer.row_groups):
             if group.num_rows == 0:
@@ -318,7 +318,7 @@ class FileEvaluator:
                 file.answers[test.number, row_group] = answer
         for row_group in open_groups:
             verdicts[row_group] = bound.evaluate(file, row_group)
-        if kept.problem and any(equated(self.predicate)):
+        if kept.problem and any(equality_columns(self.predicate)):
             verdicts = [v._replace(reason=kept.explained(v.reason)) if v.rank is MIGHT else v for v in verdicts]
         return _record(source, footer, verdicts)
 
