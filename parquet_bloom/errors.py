@@ -75,7 +75,7 @@ class FilterExistsError(ParquetBloomError, ValueError):
 
 
 class StoreError(ParquetBloomError, OSError):
-    """A store, or the library that talks to it, failed or refused; the message names the path and says what it said."""
+    """A store, or the library that talks to it, failed or refused; the message has the path and what the store said."""
 
 
 class ConcurrentChangeError(ParquetBloomError, OSError):
@@ -102,7 +102,7 @@ def _some(names: list[str], most: int = 8) -> str:
 
 
 def _restored(kind: type[ParquetBloomError], args: tuple[Any, ...], state: dict[str, Any]) -> ParquetBloomError:
-    """Return an error as it was, without composing its message anew."""
+    """Return an error as it was, without composing its message again."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R", bound="Record")
 
 SCHEMA_VERSION = 1
-"""Of the dictionaries; a field that changes its meaning or goes raises it, a new field does not."""
+"""The version of the dictionaries. It is raised when a field is removed or changes its meaning, not for a new field."""
 
 
 class Record:
@@ -26,7 +26,7 @@ class Record:
     __slots__ = ()
 
     SHOWN: ClassVar[tuple[str, ...]] = ()
-    """The fields that its repr shows where they say something; all of them if none is named."""
+    """The fields that its repr shows unless they are empty; all fields if none is named."""
 
     def __repr__(self) -> str:
         assert dataclasses.is_dataclass(self)
@@ -53,7 +53,7 @@ class Table:
     """A result that is rows; `rows` are records of one class.
 
     Arrow's libraries take it as it is: `pa.table(result)`, `pl.DataFrame(result)`, `duckdb.sql("from result")`.
-    It is neither true nor false: `assert verify(path)` would pass whatever was found. `TRUTH` is the property to use.
+    It has no truth value: `assert verify(path)` would pass whatever was found. `TRUTH` is the property to use.
     """
 
     __slots__ = ()

@@ -172,7 +172,7 @@ class LookupTask:
         """Yield the rows of a task."""
         assert self.shipped is not None  # it is there before the task is sent
         part = self.shipped.value
-        spare = None if self.lists_keys else _CHECKS * len(part.keys)
+        budget = None if self.lists_keys else _CHECKS * len(part.keys)
         options = self.storage_options
         search = Search(
             self.path,
@@ -182,7 +182,7 @@ class LookupTask:
             storage_options=options,
             sets=part.sets,
             view=self.view,
-            spare=spare,
+            budget=budget,
             is_rebasing=self.is_rebasing,
         )
         seen = bytearray(len(part.keys))

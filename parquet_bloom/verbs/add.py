@@ -57,17 +57,17 @@ def add(
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With
             `table=`, a table: its path or URL, a `deltalake.DeltaTable`, a pyiceberg `Table`, or its name in `catalog`.
         columns: Leaf columns. A dict such as `{"id": 0.001, "session": 0.05}` gives each a rate of its own.
-        table: `paths` is a Delta or Iceberg table. Name the kind only if it should not be found out.
+        table: `paths` is a Delta or Iceberg table. Name the kind only if it should not be detected.
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         fpp: The false-positive rate to stay within.
         ndv: Size filters for this many distinct values per row group, and do not fold them below that.
-        max_bytes: The largest filter to write. The rate may get worse, and the result tells it.
+        max_bytes: The largest filter to write. The rate may get worse; the result has the rate you get.
         replace: Build filters again where there are sound ones.
         fill_lengths: Give kept filters the `bloom_filter_length` that older writers left out.
         output: Write new files here and leave the old ones: a path for one file, a directory for several.
         batch: With `table=`: files per commit.
-        dry_run: Only tell what would be done.
+        dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         allow_large: Write filters even if they are larger than 1 MiB and than their file.

@@ -123,7 +123,7 @@ class AddOptions:
             raise ValueError("give at least one column")
 
     def find(self, footer: Footer, path: tuple[str, ...], source: Source) -> LeafColumn:
-        """Return the leaf of a file that was asked for as `path`; raises `ColumnNotFoundError`."""
+        """Return the leaf of a file at a requested `path`; raises `ColumnNotFoundError`."""
         if self.snapshot is None:
             return source.find_leaf(footer.leaves, path)
         return self.snapshot.find(footer, path, where=source.name)
@@ -259,8 +259,8 @@ def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> 
 def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
     """Raise where the filters would be larger than their file, and than what nobody minds.
 
-    What the footer counts bounds them, and settles it for nearly every file. Beyond that they are built to be
-    measured: what folds to little may have looked like much.
+    The counts in the footer are upper bounds, and decide for nearly every file. For the others the filters are built,
+    because large ones may fold to small ones.
     """
     assert plan.footer is not None
     limit = max(plan.source.size, LARGE_BYTES)
@@ -326,7 +326,7 @@ def _plan_chunk(
     elif chunk.num_values == 0:
         plan.skipped.append(SkippedChunk(row_group, name, "holds no values"))
     else:
-        plan.build.append((row_group, leaf, (old.problem or "asked to") if old else None))
+        plan.build.append((row_group, leaf, (old.problem or "requested") if old else None))
 
 
 def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:

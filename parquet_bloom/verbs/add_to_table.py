@@ -53,7 +53,7 @@ def add_to_table(
 ) -> Added:
     """Return what was done to give `columns` a filter in every live file of a table, a row for each file.
 
-    `add` with `table=True` tells the rest; `kind` is `delta` or `iceberg` where it should not be found out.
+    See `add` with `table=True`. `kind` is `delta` or `iceberg` if it should not be detected.
     `progress` counts files.
     """
     if batch < 1:

@@ -107,7 +107,7 @@ def drop(
         restore: Cut files back to what they were before filters were added.
         all: With `restore`: cut away what other programs have appended since, too.
         output: Write new files here and leave the old ones: a path for one file, a directory for several.
-        dry_run: Only tell what would be done.
+        dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.

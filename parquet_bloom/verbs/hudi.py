@@ -83,8 +83,7 @@ def add_filter(
     The entries are what Hudi writes for the same settings: by default 431,380 characters in the footer of every file of
     up to 60,000 rows, and twice that beyond. Files are checked and written as by `add`, so a file inside a Hudi table
     is refused unless `force`, because the table records its size. Also refused are columns of anything but text, rows
-    without a key, and a column other than the `_hoodie_record_key` that the file has values in, because readers ask for
-    those.
+    without a key, and any column but `_hoodie_record_key` if the file has values in that, because readers look for them.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
@@ -95,7 +94,7 @@ def add_filter(
         max_entries: The most keys a dynamic filter is sized for.
         replace: Build the filter again where there is one.
         output: Write new files here and leave the old ones: a path for one file, a directory for several.
-        dry_run: Only tell what would be done. It reads the keys and tells the size.
+        dry_run: Only report what would be done. It reads the keys and reports the size.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.

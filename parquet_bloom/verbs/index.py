@@ -229,7 +229,7 @@ def drop(
 
     if gone == []:
         raise ValueError("give at least one column")
-    if gone is not None:  # what cannot be told afterwards is an error before
+    if gone is not None:  # an error that would hide the result comes first
         show(asked, catalog=catalog, storage_options=storage_options)
     found = newest(folder)
     if found is None:
@@ -413,7 +413,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
 
 
 _SURVEYED = 64
-"""Files that are looked at before a column's type is settled; more, as long as a column was not seen."""
+"""Files that are read to find the columns' types; more, as long as a column was not seen."""
 
 
 Elsewhere = Callable[[str, Snapshot | None, list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
@@ -444,7 +444,7 @@ def write_segments(
 
 
 def _below(folder: Folder, source: Source) -> Source:
-    """Return a data file that was named by itself, with its path below the directory of an index's folder."""
+    """Return a data file that was named itself, with its path below the directory of an index's folder."""
     root = folder.path.rstrip("/").removesuffix(FOLDER)
     return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
 
@@ -475,13 +475,13 @@ class _Building:
 
     def _list(self) -> None:
         self.sources, snapshot = live_sources(self._asked, catalog=self._catalog, storage_options=self._storage_options)
-        # Only what tells the names: it goes to executors.
+        # Only what knows the names: it goes to executors.
         self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
         partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)
         self.partition_columns = set(chain.from_iterable(partitions))
 
     def leaves(self, footer: Footer) -> list[LeafColumn]:
-        """Return a file's leaf columns as users call them; one that the table has no more is not among them."""
+        """Return a file's leaf columns as users call them; one that the table no longer has is not among them."""
         leaves = footer.leaves if self.snapshot is None else self.snapshot.leaves(footer)
         return [leaf for leaf in leaves if leaf.path[0]]
 
@@ -493,7 +493,7 @@ class _Building:
             raise no_index(self.root)
         columns = _merged(before.columns, set_to)
         changed = set(columns) - set(before.columns)
-        self._settle()
+        self._wait_until_stable()
         index = BloomIndex.opened(self.folder, before)
         missing = []
         for source in self.sources:
@@ -521,7 +521,7 @@ class _Building:
         built = sum(segment.num_rows for segment in segments)
         return _state(self._asked, self._catalog, self._storage_options, built, self._failures)
 
-    def _settle(self) -> None:
+    def _wait_until_stable(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""
         if any(not source.is_mtime_stable for source in self.sources):
             time.sleep(MTIME_STABLE_SECONDS)

@@ -1,4 +1,4 @@
-"""Finds and loads filters: `inspect` describes them, `probe` asks them for values."""
+"""`inspect`: describes the filters of files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from parquet_bloom.values.encoding import why_uncountable, why_untrusted
 from parquet_bloom.verbs.parallel import Progress
 
 FOLD_FPP = 0.01
-"""The rate that `inspect` folds to when it tells what a filter could be reduced to."""
+"""The rate that `inspect` folds to when it reports what a filter could be reduced to."""
 
 
 PARQUET = "Parquet"
@@ -46,7 +46,7 @@ class FilterInfo(Record):
     """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
     prune in `untrusted`.
 
-    `format` tells Parquet's from those of Hudi, Paimon and the index. These cover a whole file, so their `row_group`
+    `format` is Parquet, or that of Hudi, Paimon or the index. These cover a whole file, so their `row_group`
     is None.
 
     Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the

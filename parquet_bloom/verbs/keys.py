@@ -81,7 +81,7 @@ def read_keys(keys: Any, column: str) -> Keys:
 
 
 def _names_of(keys: Any) -> list[Any] | None:
-    """Return the names of the columns of what is asked for a column by `keys[name]`, None for what is not."""
+    """Return the names of the columns if one is taken as `keys[name]`, else None."""
     if isinstance(keys, Mapping):
         return list(keys)
     if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(keys, "columns"):

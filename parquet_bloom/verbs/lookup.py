@@ -67,7 +67,7 @@ def _run(keys: KeySet, known: ColumnStatistics) -> tuple[int, int]:
     return bisect_left(keys.points, known.low), bisect_right(keys.points, known.high)
 
 
-# ---- judging -----------------------------------------------------------------------------
+# ---- searching ---------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Search:
     is_rebasing: bool = False
     """Whether the one who reads shifts days before 1582, whatever wrote them."""
     view: View | None = None
-    spare: int | None = None
+    budget: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
 
     def unprovable(self, file: LiveFile) -> str | None:
@@ -181,9 +181,9 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     """Return the files that the index says hold none of the keys; of many keys each has some by chance."""
     if search.index is None or len(search.keys) > INDEX_KEYS:
         return set()
-    asked: list[Source] = []
+    probed: list[Source] = []
     places: list[Sequence[Place]] = []
-    hashes: set[int] = set()  # files of several types have several for a key; to ask for all of them is as right
+    hashes: set[int] = set()  # files of several types have several for a key; probing all of them is right as well
     for source in sources:
         if (file := search.index.find(source)) is None:
             continue
@@ -196,14 +196,14 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
             search.findings.note_kind(_KEYS, leaf)
             if not keys.unprovable and not why_uncountable(leaf):
                 hashes.update(array("Q", bytes(keys.hashes) + bytes(keys.wide_hashes)))
-                asked.append(source)
+                probed.append(source)
                 places.append(file.filters[leaf.index])
     (answers,) = search.index.ask([(places, sorted(hashes))], limits=search.limits, log=log)
-    return {source for source, may_hold in zip(asked, answers, strict=True) if not may_hold}
+    return {source for source, may_hold in zip(probed, answers, strict=True) if not may_hold}
 
 
 INDEX_KEYS = 64
-"""For more keys the index is not asked: by chance nearly every file's filter has one of them."""
+"""With more keys the index is not probed: by chance, nearly every file's filter has one of them."""
 
 
 def _by_table(sources: Sequence[Source], search: Search) -> set[Source]:
@@ -256,11 +256,11 @@ def _search_row_group(
             *([Hit(row_group, _part(keys.owners, start, stop), problem)] if start < stop else []),
             *([Hit(row_group, keys.wide_owners, problem)] if keys.wide_owners else []),
         ]
-    if search.spare is not None and (stop - start) * bloom.fpp >= _SURE:
-        if search.spare <= 0:
+    if search.budget is not None and (stop - start) * bloom.fpp >= _SURE:
+        if search.budget <= 0:
             wide = [Hit(row_group, keys.wide_owners, TOO_MANY)] if keys.wide_owners else []
             return [*hits, Hit(row_group, _part(keys.owners, start, stop), TOO_MANY), *wide]
-        search.spare -= stop - start
+        search.budget -= stop - start
     owners = [keys.owners[start + at] for at in _ones(bloom.check(memoryview(keys.hashes)[8 * start : 8 * stop]))]
     if keys.wide_owners:
         owners += (keys.wide_owners[at] for at in _ones(bloom.check(keys.wide_hashes)))
@@ -418,7 +418,7 @@ def lookup(
     comes at the end with a null `path`. A file that cannot be read may hold every key: its `row_group` is null. Keys
     that Arrow has no common type for are shown as text.
 
-    Tables are named as for `prune`. With few keys, an index beside the files is asked first.
+    Tables are named as for `prune`. With few keys, an index beside the files is probed first.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
@@ -519,7 +519,7 @@ def outcomes(
     sources: list[Source], search: Search, *, progress: Progress | None = None, log: RequestLog | None = None
 ) -> Iterator[tuple[Source, list[Hit] | Exception]]:
     """Yield each file with its hits, or the error that it gave; one that turns out to have changed comes again."""
-    judged: list[Source] = []
+    searched: list[Source] = []
     live = dict(zip(sources, search.snapshot.files, strict=True)) if search.snapshot else {}
     unprovable = {source: reason for source, file in live.items() if (reason := search.unprovable(file))}
     yield from ((source, [Hit(None, None, reason)]) for source, reason in unprovable.items())
@@ -538,12 +538,12 @@ def outcomes(
         if strays.take(source, outcome):
             continue
         if not isinstance(outcome, Exception):
-            judged.append(source)
+            searched.append(source)
         yield source, outcome
         if progress:
             progress(done, len(sources))
     strays.rest(sources)
-    yield from changes(judged).items()  # by now, where a store told of it in no other way
+    yield from changes(searched).items()  # meanwhile, if the store reported it in no other way
 
 
 def _with_filters(
@@ -556,7 +556,7 @@ def _with_filters(
 
 
 def kept(error: Exception) -> Hit:
-    """Return the hit that an error stands for: the whole file may hold every key."""
+    """Return an error as a hit: the whole file may hold every key."""
     return Hit(None, None, describe_error(error))
 
 

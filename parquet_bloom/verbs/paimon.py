@@ -73,7 +73,7 @@ def attach_index(
         columns: Top-level columns, under the table's names.
         ndv: Paimon's `items`, of all columns or of each: distinct values to size a filter for.
         fpp: The false-positive rate, of all columns or of each.
-        dry_run: Only tell what would be done.
+        dry_run: Only report what would be done.
         jobs: Threads. By default one for each processor.
         progress: Is called with how much is done and how much there is in all. It counts files.
 
@@ -233,7 +233,7 @@ class _Run:
         raise AssertionError("the last attempt returns or raises")
 
     def _withdraw_lost(self, attaching: Attaching) -> None:
-        """Take back the indexes of files that the newest snapshot has no more, or has an index of."""
+        """Take back the indexes of files that the newest snapshot no longer has, or has an index for."""
         live = {file.recorded: file for file in self.table.snapshot.files}
         for recorded, row in self.rows.items():
             if row.status != "written":

@@ -24,7 +24,7 @@ def share_threads(jobs: int | None, num_files: int) -> tuple[int, int]:
 
 
 def num_threads(jobs: int | None) -> int:
-    """Return how many threads were asked for; one for each processor if that was left open."""
+    """Return `jobs`, or by default one for each processor."""
     if jobs:
         return jobs
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -67,7 +67,7 @@ def background(call: Callable[[], None]) -> Iterator[Future[None]]:
 
 
 class Ticker:
-    """Counts what is done, from any thread, and tells the caller's progress."""
+    """Counts what is done, from any thread, and reports it to the caller."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0

@@ -120,7 +120,7 @@ def probe(
     literals = [_Text(v) if as_text else v for v in _listed(values, path[-1], as_text)]
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     answers: dict[Source, list[ProbeAnswer]] = {}
-    judged: list[Source] = []
+    read: list[Source] = []
     refused: ParquetBloomError | None = None
     understood = False
     strays = Strays()
@@ -138,13 +138,13 @@ def probe(
         else:
             understood = True
             answers[source] = outcome
-            judged.append(source)
+            read.append(source)
         if progress:
             progress(done, len(sources))
     strays.rest(sources)
     if refused and not understood:
         raise refused
-    for source, error in changes(judged).items():  # by now, where a store told of it in no other way
+    for source, error in changes(read).items():  # meanwhile, if the store reported it in no other way
         answers[source] = _all_might(source, column, literals, error)
     return Probe(tuple(chain.from_iterable(answers.values())))
 
@@ -186,7 +186,7 @@ def _probe(
         loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))
         for row_group, (bloom, why) in zip(row_groups, loaded, strict=True):
             for number, (literal, encoding) in enumerate(zip(literals, encodings, strict=True)):
-                answer, reason = _judge(footer, row_group, leaf, encoding, bloom, why)
+                answer, reason = _answer(footer, row_group, leaf, encoding, bloom, why)
                 for one, may_hold in of_file if answer == MIGHT_MATCH and encoding.reason is None else ():
                     if not may_hold[number]:
                         answer, reason = CANNOT_MATCH, f"the {one.format} filter lacks the value"
@@ -197,7 +197,7 @@ def _probe(
     return answers
 
 
-def _judge(
+def _answer(
     footer: Footer,
     row_group: int,
     leaf: LeafColumn,

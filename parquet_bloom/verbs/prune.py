@@ -1,6 +1,6 @@
-"""Which files and row groups can hold matching rows: `prune` judges a condition, `lookup` (lookups.py) many keys.
+"""`prune`: which files and row groups can hold matching rows.
 
-The rules are the evaluator's (evaluation.py); here files are read, each as far as its verdict needs.
+The rules are those of predicates/evaluation.py. Here files are read, each as far as its verdict needs.
 """
 
 from __future__ import annotations
@@ -141,15 +141,15 @@ def prune(
         findings.raise_unless_bound()
     rest = set(evaluator.strays.rest(sources))
     pairs = [(file, source) for file, source in zip(files, sources, strict=True) if source in rest or file.is_kept]
-    judged, judged_sources = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
-    return Pruning(str(predicate), judged, judged_sources, table, why_unused(where))
+    verdicts, evaluated = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
+    return Pruning(str(predicate), verdicts, evaluated, table, why_unused(where))
 
 
 @dataclass(frozen=True, slots=True)
 class FileEvaluator:
-    """Reads and judges files in the way that a call asks for.
+    """Reads and evaluates files with the options of a call.
 
-    `strays` are files that were found not to be Parquet; `view` is how whoever is going to read the files sees them.
+    `strays` are files that were found not to be Parquet; `view` is how the reader of the files will see them.
     """
 
     predicate: Predicate
@@ -185,21 +185,21 @@ class FileEvaluator:
         known = self._by_table(sources, binder.findings, conflicting)
         self._by_index(sources, binder, known)
         others = [source for source, verdict in zip(sources, known, strict=True) if verdict is None]
-        judged = []
+        verdicts = []
         plans = ((source, self._evaluate_file(source, binder, kept)) for source, kept in self._with_filters(others))
         for source, outcome in drive(plans, limits=self.limits, log=self.log):
             if self.strays.take(source, outcome):
-                judged.append(FileVerdict(source.name, source.size, excluded="it is not a Parquet file", by=TYPE))
+                verdicts.append(FileVerdict(source.name, source.size, excluded="it is not a Parquet file", by=TYPE))
             elif isinstance(outcome, Exception):
-                judged.append(self._not_pruned(source, outcome))
+                verdicts.append(self._not_pruned(source, outcome))
             else:
-                judged.append(outcome)
+                verdicts.append(outcome)
             if progress:
-                progress(len(sources) - len(others) + len(judged), len(sources))
+                progress(len(sources) - len(others) + len(verdicts), len(sources))
         if progress and not others:
             progress(len(sources), len(sources))
-        self._keep_changed(others, judged)
-        rest = iter(judged)
+        self._keep_changed(others, verdicts)
+        rest = iter(verdicts)
         return [verdict or next(rest) for verdict in known], binder.findings
 
     def _binder(self, conflicting: frozenset[int]) -> Binder:
@@ -286,7 +286,7 @@ class FileEvaluator:
             of_files = list(zip(*islice(answers, len(group.questions)), strict=True)) or [()] * len(files)
             for (number, file), of_file in zip(files, of_files, strict=True):
                 if (verdict := group.verdict(of_file)).rank is CANNOT:
-                    known[number] = _ruled_out(sources[number], file, verdict)
+                    known[number] = _excluded_by_index(sources[number], file, verdict)
 
     def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, TableFilters]]:
         """Return the files, each with the filters that its table keeps for it."""
@@ -337,7 +337,7 @@ class FileEvaluator:
         return frozenset() if self.table is None else self.table.snapshot.unproved(self.table.files[source])
 
     def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
-        """Keep whole what was replaced between being listed and now, where a store told of it in no other way."""
+        """Do not prune files that were replaced since they were listed, if the store reported it in no other way."""
         changed = changes(s for s, file in zip(sources, files, strict=True) if file.not_pruned is None)
         for index, source in enumerate(sources if changed else ()):
             if source in changed:
@@ -352,7 +352,7 @@ class FileEvaluator:
 _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
 
 
-def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
+def _excluded_by_index(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
     """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
     last: tuple[str, Verdict, FileVerdict] | None = file.last_verdict
     if last is None or last[:2] != (source.name, verdict):
@@ -366,7 +366,7 @@ def _ruled_out(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdi
 
 
 def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:
-    """Return the verdicts as a record; the last one is used again, for most files are ruled out in the same words."""
+    """Return the verdicts as a record. The last one is used again: most files are excluded for the same reason."""
     last: tuple[str, list[Verdict], FileVerdict] | None = footer.derived.last_verdict
     if last is None or last[1] != verdicts or last[0] != source.name:
         records = tuple(

@@ -67,7 +67,7 @@ class SkippedChunk(Record):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SkippedColumn(Record):
-    """A column that was asked for and cannot have a filter, and why."""
+    """A requested column that cannot have a filter, and why."""
 
     column: str
     reason: str
@@ -201,7 +201,7 @@ SUMMARY = "{} still has the old footers: readers that use it do not see the filt
 def carry_out(
     plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], _Row], *, at_once: int, strict: bool
 ) -> tuple[_Row, ...]:
-    """Return what came of each plan, `at_once` of which are worked on; the event tells that there is no use any more.
+    """Return what came of each plan, `at_once` of which are worked on; the event is set once the run has failed.
 
     What a file's work raises is its error, and the others go on; with `strict` it stops them all.
     """
@@ -295,14 +295,14 @@ def find_with_targets(
     paths: PathLike | Iterable[PathLike], output: PathLike | None, *, filesystem: Any, storage_options: StorageOptions
 ) -> tuple[list[Source], list[str | None]]:
     """Return the files that `paths` name, and where each is written; see `targets_of`."""
-    asked = listed(paths)  # once: they may be a stream
-    sources = find(asked, filesystem=filesystem, storage_options=storage_options)
-    return sources, targets_of(sources, asked, output)
+    given = listed(paths)  # once: they may be a stream
+    sources = find(given, filesystem=filesystem, storage_options=storage_options)
+    return sources, targets_of(sources, given, output)
 
 
-def targets_of(sources: list[Source], asked: Sequence[Any], output: PathLike | None) -> list[str | None]:
+def targets_of(sources: list[Source], given: Sequence[Any], output: PathLike | None) -> list[str | None]:
     """Return where each source is written: None for in place, else its path below or at `output`."""
-    if any(map(is_open_file, asked)):
+    if any(map(is_open_file, given)):
         raise UnsupportedError("an open file or a buffer can only be read; give a path to write to")
     if output is None or not sources:
         return [None] * len(sources)
@@ -312,7 +312,7 @@ def targets_of(sources: list[Source], asked: Sequence[Any], output: PathLike | N
         raise UnsupportedError(
             f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if you mean that"
         )
-    if len(asked) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(asked[0])):
+    if len(given) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(given[0])):
         target = join_output(fs, os.fspath(output))
         if is_directory(fs, target):
             raise FilterExistsError(f"{output} is a directory; give the path of the file to write")

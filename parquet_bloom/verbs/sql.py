@@ -76,7 +76,7 @@ def execute(
 
 
 def parse(statement: str) -> CreateIndex | DropIndex:
-    """Return what a statement asks for; raises `PredicateError`."""
+    """Return a parsed statement; raises `PredicateError`."""
     return _Parser(statement).statement()
 
 
@@ -84,7 +84,7 @@ def parse(statement: str) -> CreateIndex | DropIndex:
 
 
 class _Option(NamedTuple):
-    """An option: the field of `IndexedColumn`, what makes its value of text, which values it takes, and in words."""
+    """An option: the field of `IndexedColumn`, what parses its value, which values it takes, and those as text."""
 
     field: str
     of_text: Callable[[str], Any]

@@ -1,4 +1,4 @@
-"""The full proof, from the data: `verify` decodes the columns that have filters and asks each filter for each value.
+"""The full proof, from the data: `verify` decodes the columns that have filters, and probes each filter for each value.
 
 A filter is wrong only if it lacks a value that is there. More bits than the values need are allowed: engines and
 `add` insert companions of zeros and NaN on purpose, and a dictionary may hold values that no row uses.
@@ -48,7 +48,7 @@ _COINCIDENCE = 1e-4
 class VerifiedFilter(Record):
     """The verdict on one filter.
 
-    `num_values` counts the values that were asked for, `num_missing` those that the filter lacks; `example` is one of
+    `num_values` counts the values that were probed, `num_missing` those that the filter lacks; `example` is one of
     them and `cause` the best guess at why, where there is one. `num_nans_missing` counts NaNs beside them: they are no
     false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them. One of
     another `format` covers the whole file: its `row_group` is None.
@@ -213,7 +213,7 @@ def _verify_file(source: Source, survey: _Survey, threads: int, count: Callable[
 def _verify_of_file(
     source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | OtherFilter
 ) -> VerifiedFilter:
-    """Return the verdict on a filter of another format, which is asked for every value of the file."""
+    """Return the verdict on a filter of another format, which is probed for every value of the file."""
     path = parse_path(found.column) if isinstance(found, OtherFilter) else found.column
     leaf = find_leaf(footer.leaves, path)
 
@@ -258,7 +258,7 @@ def _verify_filter(
     if bloom is None:
         return verdict(UNUSABLE, cause=stored.problem)
     if reason := why_untrusted(leaf):
-        # Its values are not asked for; a filter that holds nothing is wrong without a look at them.
+        # Its values are not probed; an empty filter is wrong whatever they are.
         return verdict(FALSE_NEGATIVE if bloom.is_empty else OK, cause=f"never trusted: {reason}")
     counts = Counter[str]()
     examples: list[bytes] = []

@@ -66,7 +66,7 @@ def test_chunks_without_a_filter_are_filled_beside_those_that_have_one(tmp_path:
 def test_replace_builds_anew_and_says_why(tmp_path: Path) -> None:
     shutil.copy(FIXTURES / SMALL, tmp_path / "x.parquet")
     (row,) = add(tmp_path, "id", replace=True).rows
-    assert [f.replaced for f in row.filters] == ["asked to"] * 2
+    assert [f.replaced for f in row.filters] == ["requested"] * 2
     shutil.copy(FIXTURES / "damaged/bits_all_zero.parquet", tmp_path / "x.parquet")
     (row,) = add(tmp_path, "id").rows
     assert [(f.row_group, f.replaced is not None) for f in row.filters] == [(0, True)]

@@ -93,7 +93,10 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
         UnsupportedError,
         "blob is BYTE_ARRAY, which the index does not support",
     ),
-    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (sha, amount)": (UnsupportedError, "amount is DECIMAL(9,2)"),
+    "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (sha, amount)": (
+        UnsupportedError,
+        "amount is FIXED_LEN_BYTE_ARRAY(4) DECIMAL(9,2)",
+    ),
     "CREATE BLOOMFILTER INDEX ON {} FOR COLUMNS (c OPTIONS (fpp=0.1), c)": (
         PredicateError,
         "more than one configuration",
