@@ -777,7 +777,7 @@ def test_another_writer_goes_before_and_the_commit_is_tried_again(
     attached = paimon_.attach_index(table, "id", ndv=20)
     assert attached.version == read(table).version == 4
     rows = {row.path: row for row in attached.rows if row.path.endswith(".parquet")}
-    assert "another writer took the file out" in str(rows.pop(gone.path).error)
+    assert "another writer removed the file from the table" in str(rows.pop(gone.path).error)
     (row,) = rows.values()
     assert row.status == "written"
     assert {str(path) for path in table.rglob("*.index")} == {row.output}
