@@ -257,9 +257,9 @@ def test_random_rows(tmp_path: Path, kind: str) -> None:
         table = pa.table({"n": [number] * 4, "c": pa.array(cells, arrow)})
         pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=2, **options)
     with conf(spark__sql__session__timeZone="Europe/Paris"):
-        for some in ([*dice.sample(values, 2), None], values):
-            keys = frame(pa.array([*some, some[0]], arrow), "c")
-            agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]), row_groups=dice.choice([True, False]))
+        some = [*dice.sample(values, len(values) - 1), None]
+        keys = frame(pa.array([*some, some[0]], arrow), "c")
+        agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]), row_groups=dice.choice([True, False]))
 
 
 def test_files_are_left_out(lake: Path) -> None:

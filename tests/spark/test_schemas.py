@@ -335,7 +335,7 @@ def test_random_types_read_by_random_schemas(tmp_path: Path, session: Any) -> No
     """
     seed = int(os.environ.get("PARQUET_BLOOM_SEED", "0"))
     excluded = 0
-    for number in range(seed, seed + int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "8"))):
+    for number in range(seed, seed + int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "5"))):
         rng = random.Random(number)
         held, reads = (rng.choice(list(TYPES)) for _ in "ab")
         root = tmp_path / str(number)
