@@ -83,7 +83,7 @@ def add_filter(
     The entries are what Hudi writes for the same settings: by default 431,380 characters in the footer of every file of
     up to 60,000 rows, and twice that beyond. Files are checked and written as by `add`, so a file inside a Hudi table
     is refused unless `force`, because the table records its size. Also refused are columns of anything but text, rows
-    without a key, and any column but `_hoodie_record_key` if the file has values in that, because readers look for them.
+    without a key, and any column but `_hoodie_record_key` if the file has values in that, because readers look them up.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
