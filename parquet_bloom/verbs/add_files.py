@@ -216,8 +216,8 @@ _Survey = tuple[Footer, list[LeafColumn], list[StoredFilter]]
 
 def _survey(source: Source, options: AddOptions) -> Plan[_Survey]:
     footer = yield from read_footer(source.size)
-    found = [options.find(footer, path, source) for path in options.columns]
-    leaves = list({leaf.index: leaf for leaf in found}.values())
+    requested = [options.find(footer, path, source) for path in options.columns]
+    leaves = list({leaf.index: leaf for leaf in requested}.values())
     return footer, leaves, (yield from read_filters(footer, leaves))
 
 

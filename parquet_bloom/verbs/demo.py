@@ -110,6 +110,6 @@ def _find(text: str, name: str) -> Any:
         children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
         if isinstance(node, dict) and name in node:
             return node[name]
-        return next((found for child in children if (found := search(child)) is not None), None)
+        return next((inner for child in children if (inner := search(child)) is not None), None)
 
     return search(json.loads(text))

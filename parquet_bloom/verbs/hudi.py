@@ -122,7 +122,7 @@ def add_filter(
     options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
     surveyed = drive((source, read_footer(source.size)) for source in sources)
-    plans = [_checked(*found, options) for found in parquet_outcomes(surveyed, targets)]
+    plans = [_checked(*outcome, options) for outcome in parquet_outcomes(surveyed, targets)]
     raise_refusals(plans, strict=strict)
     tick = Ticker(progress, sum(plan.error is None for plan in plans))
 

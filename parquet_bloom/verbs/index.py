@@ -231,15 +231,15 @@ def drop(
         raise ValueError("give at least one column")
     if gone is not None:  # an error that would hide the result comes first
         show(asked, catalog=catalog, storage_options=storage_options)
-    found = newest(folder)
-    if found is None:
+    latest = newest(folder)
+    if latest is None:
         raise IndexNotFoundError(f"{root} has no index, so there is nothing to drop")
-    is_unfinished = found is not None and not found.version.columns  # a drop that was stopped, or all is damaged
+    is_unfinished = latest is not None and not latest.version.columns  # a drop that was stopped, or all is damaged
     if not is_unfinished:
-        found = None if committed(folder, without, root).columns else newest(folder)
-    if found is not None:
+        latest = None if committed(folder, without, root).columns else newest(folder)
+    if latest is not None:
         # The version without columns goes last: as long as it is there, no other writer takes its number.
-        last = version_name(found.number)
+        last = version_name(latest.number)
         folder.remove(sorted(folder.names(), key=lambda name: name == last))
         folder.remove_if_empty()
     return show(asked, catalog=catalog, storage_options=storage_options)
@@ -276,10 +276,10 @@ def _state(
 ) -> IndexState:
     root = root_of(asked, catalog=catalog, storage_options=storage_options)
     folder = folder_of(root, storage_options=fsspec_options(storage_options))
-    found = newest(folder)
-    if found is None or found.source is None or not found.version.columns:
+    latest = newest(folder)
+    if latest is None or latest.source is None or not latest.version.columns:
         return IndexState(root, 0, 0, 0, ())
-    version = found.version
+    version = latest.version
     index = BloomIndex.opened(folder, version)
     sources: list[Source] = []
     with contextlib.suppress(FileNotFoundError):  # no data files are left
@@ -289,7 +289,7 @@ def _state(
     files = [file for source, file in known.items() if source not in strays]
     rows = tuple(_column_state(column, files, index) for column in version.columns)
     errors = tuple(FailedFile(source.name, describe_error(error)) for source, error in (failures or {}).items())
-    num_bytes = found.source.size + sum(segment.size + blocks_bytes(segment) for segment in version.segments)
+    num_bytes = latest.source.size + sum(segment.size + blocks_bytes(segment) for segment in version.segments)
     return IndexState(root, version.number, len(version.segments), num_bytes, rows, built, errors)
 
 
@@ -487,8 +487,8 @@ class _Building:
 
     def run(self, set_to: tuple[IndexedColumn, ...] = ()) -> IndexState:
         """Build what is missing, for the columns that the index has and those that are to be set."""
-        found = newest(self.folder)
-        before = found.version if found else Version()
+        latest = newest(self.folder)
+        before = latest.version if latest else Version()
         if not before.columns and not set_to:
             raise no_index(self.root)
         columns = _merged(before.columns, set_to)

@@ -144,16 +144,16 @@ def inspect(
         ColumnNotFoundError: No file has one of the columns.
 
     Examples:
-        >>> found = parquet_bloom.inspect("events")
-        >>> [(filter.row_group, filter.column, filter.num_bytes) for filter in found][:2]
+        >>> inspection = parquet_bloom.inspect("events")
+        >>> [(filter.row_group, filter.column, filter.num_bytes) for filter in inspection][:2]
         [(0, 'id', 4096), (1, 'id', 4096)]
-        >>> found.errors
+        >>> inspection.errors
         ()
     """
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     wanted = _paths(columns)
     missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
-    found: set[tuple[str, ...]] = set()
+    present: set[tuple[str, ...]] = set()
     files = []
     entries = index_entries(sources)
     of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
@@ -167,12 +167,12 @@ def inspect(
         else:
             footer, info = outcome
             files.append(info)
-            _note_missing(footer, wanted, source, found, missing)
+            _note_missing(footer, wanted, source, present, missing)
         if progress:
             progress(done, len(sources))
     strays.rest(sources)
     for path in wanted or ():
-        if path in missing and path not in found:
+        if path in missing and path not in present:
             raise missing[path]
     return Inspection(tuple(files))
 
@@ -271,13 +271,13 @@ def _note_missing(
     footer: Footer,
     wanted: list[tuple[str, ...]] | None,
     source: Source,
-    found: set[tuple[str, ...]],
+    present: set[tuple[str, ...]],
     missing: dict[tuple[str, ...], ColumnNotFoundError],
 ) -> None:
     for path in wanted or ():
         try:
             source.find_leaf(footer.leaves, path)
-            found.add(path)
+            present.add(path)
         except ColumnNotFoundError as error:
             missing.setdefault(path, error)
 

@@ -199,17 +199,17 @@ def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
     import pyarrow as pa
 
     try:
-        found = _converted(leaf, keys)
+        converted = _converted(leaf, keys)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a number that is too large, say
-        found = None
-    return found or _one_by_one(leaf, keys, timezone)
+        converted = None
+    return converted or _one_by_one(leaf, keys, timezone)
 
 
 def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
-    found = KeySet()
+    made = KeySet()
     if reason := why_untrusted(leaf):
-        found.unprovable, found.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
-        return found
+        made.unprovable, made.why_unprovable = [i for i, key in enumerate(keys.literals) if not is_null(key)], reason
+        return made
     points: list[tuple[Key, int, int]] = []
     wide: list[bytes] = []
     wide_owners: list[int] = []
@@ -222,7 +222,7 @@ def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
         encodings = encode_literal(leaf, literal, timezone=timezone)
         if encodings.reason is not None and not encodings.plain:
             unprovable.append(index)
-            found.why_unprovable = encodings.reason
+            made.why_unprovable = encodings.reason
             continue
         interval = literal_interval(leaf, literal, encodings) if encodings.plain else ""
         for hash_ in encodings.hashes():
@@ -232,11 +232,11 @@ def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
             else:
                 points.append((interval[0], hash_, index))
     points.sort(key=itemgetter(0))
-    found.wide_hashes, found.wide_owners, found.unprovable = b"".join(wide), wide_owners, unprovable
-    found.points = [point for point, _, _ in points]
-    found.hashes = b"".join(hash_.to_bytes(8, sys.byteorder) for _, hash_, _ in points)
-    found.owners = array("q", [index for _, _, index in points])
-    return found
+    made.wide_hashes, made.wide_owners, made.unprovable = b"".join(wide), wide_owners, unprovable
+    made.points = [point for point, _, _ in points]
+    made.hashes = b"".join(hash_.to_bytes(8, sys.byteorder) for _, hash_, _ in points)
+    made.owners = array("q", [index for _, _, index in points])
+    return made
 
 
 # ---- all at once -------------------------------------------------------------------------
@@ -270,18 +270,18 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
         order = order.slice(0, len(order) - entries.places.null_count)  # nulls come last, and nothing equals them
         entries.stored, entries.places = entries.stored.take(order), entries.places.take(order)
         entries.owners = order if entries.owners is None else entries.owners.take(order)
-    found = KeySet(
+    made = KeySet(
         _Points(entries.places) if len(entries.places) > _LISTED else entries.places.to_pylist(),
         hash_array(leaf, _as_stored(leaf, entries.stored)),
         range(len(entries.places)) if is_in_order else _indexes(entries.owners),
     )
     if entries.wide is not None and entries.wide_owners is not None:
-        found.wide_hashes, found.wide_owners = hash_array(leaf, entries.wide), _indexes(entries.wide_owners)
+        made.wide_hashes, made.wide_owners = hash_array(leaf, entries.wide), _indexes(entries.wide_owners)
     if entries.unprovable is not None:
-        found.unprovable = _indexes(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
-        if found.unprovable:
-            found.why_unprovable = encode_literal(leaf, keys.shown[found.unprovable[0]]).reason or ""
-    return found
+        made.unprovable = _indexes(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
+        if made.unprovable:
+            made.why_unprovable = encode_literal(leaf, keys.shown[made.unprovable[0]]).reason or ""
+    return made
 
 
 def _is_sorted(places: pa.Array) -> bool:
@@ -312,11 +312,11 @@ class _Points(Sequence[Any]):
 def _indexes(values: pa.Array) -> array[int]:
     import pyarrow as pa
 
-    found = array("q")
+    indexes = array("q")
     if len(values):
         whole = values.cast(pa.int64())
-        found.frombytes(memoryview(whole.buffers()[1])[8 * whole.offset : 8 * (whole.offset + len(whole))])
-    return found
+        indexes.frombytes(memoryview(whole.buffers()[1])[8 * whole.offset : 8 * (whole.offset + len(whole))])
+    return indexes
 
 
 def _entries(leaf: LeafColumn, keys: Keys) -> _Entries | None:

@@ -153,8 +153,8 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[lis
     hits: list[Hit] = []
     while some := list(islice(groups, FILTERS_AT_ONCE)):
         plans = (_search_row_group(source, footer, group, leaf, search) for group in some)
-        found = yield from with_tail(footer, together(plans))
-        hits += (hit for of_group in found for hit in of_group)
+        of_groups = yield from with_tail(footer, together(plans))
+        hits += (hit for of_group in of_groups for hit in of_group)
     if may_hold is not None:
         hits = [narrowed for hit in hits if (narrowed := _narrowed(hit, may_hold)).keys]
     return hits if kept.problem is None else [replace(hit, reason=kept.explained(hit.reason)) for hit in hits]
@@ -162,7 +162,7 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[lis
 
 def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: Search) -> Sequence[int] | None:
     """Return which keys other formats' filters of a file leave possible, a truth value each; None for all."""
-    answers = [found.might_contain(search.values(leaf)) for found in filters if found.column == leaf.path]
+    answers = [one.might_contain(search.values(leaf)) for one in filters if one.column == leaf.path]
     if not answers or why_uncountable(leaf):
         return None
     may_hold = bytearray(map(all, zip(*answers, strict=True)))
@@ -288,11 +288,11 @@ def _part(owners: Sequence[int], start: int, stop: int) -> Sequence[int]:
     return owners[start:stop] if isinstance(owners, range) else memoryview(owners)[start:stop]  # type: ignore[arg-type]
 
 
-def _ones(found: bytes) -> Iterator[int]:
-    at = found.find(1)
+def _ones(flags: bytes) -> Iterator[int]:
+    at = flags.find(1)
     while at >= 0:
         yield at
-        at = found.find(1, at + 1)
+        at = flags.find(1, at + 1)
 
 
 # ---- lookup ------------------------------------------------------------------------------

@@ -159,15 +159,15 @@ class _Run:
         if not file.path.endswith(".parquet"):
             self._put(file, "refused", error="it is not a Parquet file")
             return {}
-        found = {name: own for name in self.sizes if (own := self.table.own_column(file, name)) is not None}
-        for name, (_, kind) in found.items():
+        own_columns = {name: own for name in self.sizes if (own := self.table.own_column(file, name)) is not None}
+        for name, (_, kind) in own_columns.items():
             if not is_hashed(kind):
                 error = f"column {name} was {kind} when it was written; Paimon has no bloom filters for that type"
                 self._put(file, "refused", error=error)
                 return {}
-        if not found:
+        if not own_columns:
             self._put(file, "unchanged", notes=("was written before the table had these columns",))
-        return found
+        return own_columns
 
     def _planned_bytes(self, own: dict[str, tuple[str, str]]) -> int:
         payloads = {}

@@ -330,8 +330,8 @@ class FileEvaluator:
     def _partitions(self, source: Source) -> Partitions:
         if self.table is not None:
             return self.table.partitions(source)
-        found = None if self.view is None else self.view.partitions(source)
-        return source.partitions if found is None else found
+        seen = None if self.view is None else self.view.partitions(source)
+        return source.partitions if seen is None else seen
 
     def _unproved(self, source: Source) -> Unproved:
         return frozenset() if self.table is None else self.table.snapshot.unproved(self.table.files[source])

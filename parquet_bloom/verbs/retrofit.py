@@ -171,13 +171,13 @@ def parquet_outcomes(
 ) -> list[tuple[Source, str | None, _Outcome]]:
     """Return what came of reading each file, with its target, but of those that are not Parquet, of which it warns."""
     strays = Strays()
-    found = [
+    of_parquet = [
         (source, target, outcome)
         for target, (source, outcome) in zip(targets, outcomes, strict=True)
         if not strays.take(source, outcome)
     ]
-    strays.rest([source for source, _, _ in found])
-    return found
+    strays.rest([source for source, _, _ in of_parquet])
+    return of_parquet
 
 
 def is_left_alone(source: Source, target: str | None, any_name: bool) -> bool:

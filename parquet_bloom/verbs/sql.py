@@ -274,8 +274,8 @@ class _Parser:
 
     def _fail(self, expected: str) -> NoReturn:
         self._skip()
-        found = self._text[self._at : self._at + 20].split("\n")[0]
-        self._fail_at(self._at, f"expected {expected}, not {repr(found) if found else 'its end'}")
+        rest = self._text[self._at : self._at + 20].split("\n")[0]
+        self._fail_at(self._at, f"expected {expected}, not {repr(rest) if rest else 'its end'}")
 
     def _fail_at(self, position: int, problem: str) -> NoReturn:
         raise PredicateError(f"the statement does not parse at character {position + 1}: {problem}", position=position)

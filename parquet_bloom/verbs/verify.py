@@ -211,17 +211,17 @@ def _verify_file(source: Source, survey: _Survey, threads: int, count: Callable[
 
 
 def _verify_of_file(
-    source: Source, footer: Footer, chunks: ColumnChunks, found: FileFilter | OtherFilter
+    source: Source, footer: Footer, chunks: ColumnChunks, other: FileFilter | OtherFilter
 ) -> VerifiedFilter:
     """Return the verdict on a filter of another format, which is probed for every value of the file."""
-    path = parse_path(found.column) if isinstance(found, OtherFilter) else found.column
+    path = parse_path(other.column) if isinstance(other, OtherFilter) else other.column
     leaf = find_leaf(footer.leaves, path)
 
     def verdict(kind: str, **fields: Any) -> VerifiedFilter:
-        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=found.format, **fields)
+        return VerifiedFilter(source.name, WHOLE_FILE, leaf.name, leaf.type_name, kind, format=other.format, **fields)
 
-    if isinstance(found, OtherFilter):
-        return verdict(UNUSABLE, cause=found.problem)
+    if isinstance(other, OtherFilter):
+        return verdict(UNUSABLE, cause=other.problem)
     num_values = 0
     missing: list[Any] = []
     try:
@@ -229,7 +229,7 @@ def _verify_of_file(
             for array in chunks.values(row_group, leaf):
                 values = as_logical(leaf, array).drop_null()
                 num_values += len(values)
-                answers = found.might_contain_stored(values)
+                answers = other.might_contain_stored(values)
                 missing += (values[at] for at, may_hold in enumerate(answers) if not may_hold)
     except (ParquetBloomError, OSError, TypeError) as error:  # a TypeError: it is not of the type that the table says
         return verdict(UNUSABLE, num_values=num_values, cause=describe_error(error))
@@ -264,10 +264,10 @@ def _verify_filter(
     examples: list[bytes] = []
     try:
         for array in chunks.values(stored.row_group, leaf):
-            found = bloom.check(hash_array(leaf, array))
-            missing = _missing_values(array.drop_null(), found) if 0 in found else []
+            answers = bloom.check(hash_array(leaf, array))
+            missing = _missing_values(array.drop_null(), answers) if 0 in answers else []
             nans = sum(is_nan(leaf, plain) for plain in missing)
-            counts.update(values=len(found), missing=len(missing) - nans, nans=nans)
+            counts.update(values=len(answers), missing=len(missing) - nans, nans=nans)
             examples += (plain for plain in missing[:_EXAMPLES] if not is_nan(leaf, plain))
             count(len(array))
     except (ParquetBloomError, OSError) as error:
@@ -284,8 +284,8 @@ def _verify_filter(
     )
 
 
-def _missing_values(values: Any, found: bytes) -> list[bytes]:
-    return [plain_value(values, at) for at, is_found in enumerate(found) if not is_found]
+def _missing_values(values: Any, answers: bytes) -> list[bytes]:
+    return [plain_value(values, at) for at, is_found in enumerate(answers) if not is_found]
 
 
 def _guess(source: Source, footer: Footer, stored: StoredFilter, missing: list[bytes]) -> str | None:
