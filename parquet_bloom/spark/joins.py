@@ -45,7 +45,7 @@ def semi_join(
 
     It is `spark.read.parquet(paths).join(keys, column, "left_semi")`, by Spark's own join, over the files that `lookup`
     keeps; then `columns` of it. Only keys that have a candidate are joined, and broadcast up to `broadcast_bytes`.
-    Files are excluded as they were when this was called. `keys` are those of `lookup`; text from a file is cast to the
+    Later changes of the files are not seen. `keys` are those of `lookup`; text from a file is cast to the
     column's type. `options` are those of `spark.read`, `storage_options` those of fsspec.
 
     With `row_groups` only the row groups with candidates are read, if `read` could do so.
@@ -222,7 +222,7 @@ def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[s
     path = name_of(source)
     if (path, None) in places or (path, group.row_group) in places:
         return group
-    return replace(group, answer=CANNOT_MATCH, reason="no key may be in it")
+    return replace(group, answer=CANNOT_MATCH, reason="it holds none of the keys")
 
 
 def _mask(seen: bytes) -> pa.Array:

@@ -42,7 +42,7 @@ def read(
 
     `where` is text or a Column, and Spark applies it again: the rows are those that Spark would return. Parts of it
     that our parser cannot use, or that this session's settings make uncertain, prune nothing. The schema is that of all
-    files, also if none is kept. Files are pruned as they were when this was called. `options` are those of
+    files, also if none is kept. Later changes of the files are not seen. `options` are those of
     `spark.read`; `storage_options` are those of fsspec, for what the driver reads.
 
     With `row_groups`, a classic session reads exactly the row groups that can match, also by filters of types that
