@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.format.thrift_io import varint
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -166,7 +167,7 @@ def write_header(num_bytes: int) -> bytes:
     '15 80 10 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00'
     """
     _require_num_bytes(num_bytes)
-    return b"\x15" + _varint(2 * num_bytes) + _HEADER_AFTER_NUM_BYTES
+    return b"\x15" + varint(2 * num_bytes) + _HEADER_AFTER_NUM_BYTES
 
 
 def read_header(data: ReadableBuffer, *, length: int | None = None) -> BloomFilterHeader:
@@ -380,15 +381,6 @@ def _require_fpp(fpp: float) -> None:
 
 def _as_buffer(hash: int) -> bytes:
     return hash.to_bytes(8, sys.byteorder)
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
 
 
 def _zeros(num_bytes: int) -> memoryview:

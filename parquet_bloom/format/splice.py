@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format.thrift_io import varint
 
 FilterEdit = tuple[int, int] | None
 """The new (bloom_filter_offset, bloom_filter_length) of a column chunk, or None to clear both."""
@@ -81,18 +82,18 @@ def _key(struct: bytes) -> bytes | None:
 
 def _key_value(key: str, value: str) -> bytes:
     texts = key.encode(), value.encode()
-    return b"".join(bytes([1 << 4 | _BINARY]) + _varint(len(text)) + text for text in texts) + b"\0"
+    return b"".join(bytes([1 << 4 | _BINARY]) + varint(len(text)) + text for text in texts) + b"\0"
 
 
 def _list_of(structs: list[bytes]) -> bytes:
     count = len(structs)
-    head = bytes([count << 4 | _STRUCT]) if count < 15 else bytes([15 << 4 | _STRUCT]) + _varint(count)
+    head = bytes([count << 4 | _STRUCT]) if count < 15 else bytes([15 << 4 | _STRUCT]) + varint(count)
     return head + b"".join(structs)
 
 
 def _header(previous: int, id: int, kind: int) -> bytes:
     delta = id - previous
-    return bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + _varint(id << 1)
+    return bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + varint(id << 1)
 
 
 class _Field(NamedTuple):
@@ -144,8 +145,8 @@ def _emit(data: bytes, fields: list[_Field], edit: FilterEdit) -> bytes:
 
 def _emit_filter(out: bytearray, previous: int, edit: tuple[int, int]) -> int:
     out += _header(previous, _FILTER_OFFSET, _I64)
-    out += _varint(edit[0] << 1)
-    out += bytes([1 << 4 | _I32]) + _varint(edit[1] << 1)
+    out += varint(edit[0] << 1)
+    out += bytes([1 << 4 | _I32]) + varint(edit[1] << 1)
     return _FILTER_LENGTH
 
 
@@ -175,12 +176,3 @@ def _one(data: bytes, at: int, wanted: int, kind: int) -> _Field:
     if not found:
         raise CorruptFileError(f"the footer lacks field {wanted} where it is required", offset=at)
     return found[-1]
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

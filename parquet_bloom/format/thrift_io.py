@@ -51,3 +51,13 @@ def encode(struct: Any) -> bytes:
     struct.write(TCompactProtocol(buffer))
     value: bytes = buffer.getvalue()
     return value
+
+
+def varint(value: int) -> bytes:
+    """Return the compact encoding of a number that is not negative: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
