@@ -249,13 +249,13 @@ class Footer:
         if chunk is None:
             return "the column chunk has no metadata"
         if column.file_path:
-            return "the column chunk lies in another file"
+            return "the column chunk is in another file"
         if chunk.type != leaf.physical_type:
             return f"the column chunk's type {chunk.type} is not the schema's {leaf.physical_type.name}"
         if tuple(chunk.path_in_schema or ()) != leaf.path:
             return f"the column chunk belongs to {format_path(chunk.path_in_schema or ())}, not {leaf.name}"
         if chunk.num_values is None or chunk.num_values < 0:
-            return f"the column chunk's value count {chunk.num_values} cannot be"
+            return f"the column chunk has an impossible value count of {chunk.num_values}"
         return None
 
     def filter_location(self, row_group: int, leaf: LeafColumn) -> FilterLocation | None:
@@ -331,7 +331,7 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:
     first = max(0, size - max(guess, 8))
     (tail,) = yield [ByteRange(first, size)]
     if len(tail) < size - first:
-        raise CorruptFileError("the file ends before the size that its listing gave", offset=first + len(tail))
+        raise CorruptFileError("the file is shorter than its listing says", offset=first + len(tail))
     if tail[-4:] == ENCRYPTED_MAGIC:
         raise UnsupportedError("the footer is encrypted; its filters cannot be read without the keys")
     if tail[-4:] != MAGIC:
@@ -632,7 +632,7 @@ def read_filter(location: FilterLocation, *, end: int) -> Plan[tuple[SplitBlockB
         more = ByteRange(wanted.stop, wanted.stop + missing)
         if more.stop > end:
             raise CorruptFileError(
-                f"the filter's header says {header.num_bytes} bytes, which would reach past the footer's start",
+                f"the filter's header says {header.num_bytes} bytes, which would overlap the footer",
                 offset=offset,
             )
         (rest,) = yield [more]

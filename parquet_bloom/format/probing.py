@@ -27,7 +27,7 @@ from parquet_bloom.format.sbbf import (
 WHOLE_FILTER_BYTES = 4 * 1024
 """Filters up to this size are read whole: the blocks alone would save nothing."""
 
-WITNESS_BYTES = 64 * 1024
+SEARCH_BYTES = 64 * 1024
 """How much is read in search of one set bit, when the blocks that were asked for are all zero."""
 
 
@@ -144,8 +144,8 @@ def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan
     """Plan to answer from as much of the filter as it takes."""
     try:
         layout = _layout(location.length)
-        if layout is not None and layout[0] > 2 * WITNESS_BYTES and 4 * BLOCK_BYTES * len(hashes) < layout[0]:
-            answer = yield from _ask_with_witness(location, *layout, hashes)
+        if layout is not None and layout[0] > 2 * SEARCH_BYTES and 4 * BLOCK_BYTES * len(hashes) < layout[0]:
+            answer = yield from _ask_with_search(location, *layout, hashes)
             if answer is not None:
                 return answer
         bloom, _ = yield from read_filter(location, end=end)
@@ -154,15 +154,15 @@ def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan
     return check(bloom, hashes)
 
 
-def _ask_with_witness(
+def _ask_with_search(
     location: FilterLocation, num_bytes: int, header: bytes, hashes: Sequence[int]
 ) -> Plan[Answer | None]:
     """Plan to answer from blocks and a stretch of the bitset with a set bit in it; None where there is none."""
     start, num_blocks = location.offset + len(header), num_bytes // BLOCK_BYTES
     places = [start + BLOCK_BYTES * block_index(hash_, num_blocks) for hash_ in hashes]
-    first = min(places[0], start + num_bytes - WITNESS_BYTES)
+    first = min(places[0], start + num_bytes - SEARCH_BYTES)
     wanted = [ByteRange(location.offset, start), *(ByteRange(at, at + BLOCK_BYTES) for at in places)]
-    stored, *blocks, witness = yield [*wanted, ByteRange(first, first + WITNESS_BYTES)]
-    if stored != header or not any(witness) or any(len(block) < BLOCK_BYTES for block in blocks):
+    stored, *blocks, nearby = yield [*wanted, ByteRange(first, first + SEARCH_BYTES)]
+    if stored != header or not any(nearby) or any(len(block) < BLOCK_BYTES for block in blocks):
         return None
     return Answer(tuple(map(block_contains, blocks, hashes)))

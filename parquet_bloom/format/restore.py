@@ -58,7 +58,7 @@ def _read(start: int, stop: int) -> Plan[bytes]:
     """Plan to return bytes that the file has; raises `CorruptFileError` for fewer: a footer may be in the rest."""
     (data,) = yield [ByteRange(start, stop)]
     if len(data) != stop - start:
-        raise CorruptFileError(f"bytes {start} to {stop} were wanted, and {len(data)} were read", offset=start)
+        raise CorruptFileError(f"bytes {start} to {stop} were requested, but {len(data)} were read", offset=start)
     return data
 
 

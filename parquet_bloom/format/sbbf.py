@@ -195,7 +195,7 @@ def read_header(data: ReadableBuffer, *, length: int | None = None) -> BloomFilt
         if union is None:
             raise CorruptFileError(f"the bloom filter header has no {field}")
         if getattr(union, known) is None:
-            raise UnsupportedError(f"the bloom filter's {field} is not {known}, the only one that is known")
+            raise UnsupportedError(f"the bloom filter's {field} is not {known}, the only one that the format has")
     if not 0 < num_bytes <= _MAX_INT32 or num_bytes % BLOCK_BYTES:
         raise CorruptFileError(
             f"the bloom filter says numBytes {num_bytes}, which is not a positive multiple of {BLOCK_BYTES}: "

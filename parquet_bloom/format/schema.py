@@ -139,7 +139,7 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
         path, nodes = (*path, element.name), (*nodes, Repetition(element.repetition_type))
         if element.type is None:
             if (element.num_children or 0) < 0 or len(path) > _MAX_DEPTH:
-                raise CorruptFileError(f"group {format_path(path)} of the schema cannot be")
+                raise CorruptFileError(f"group {format_path(path)} of the schema is impossible")
             stack.append((element.num_children or 0, path, nodes))
         elif element.num_children:
             raise CorruptFileError(f"column {format_path(path)} of the schema has a type and children")
@@ -237,13 +237,13 @@ def parse_path(text: str) -> tuple[str, ...]:
             part, i = text[i:end], end
         if not part and not is_quoted:
             raise PredicateError(
-                f"{text!r} is no column path: a part is empty (write `` for an empty name)", position=i
+                f"{text!r} is not a column path: a part is empty (write `` for an empty name)", position=i
             )
         parts.append(part)
         if i == len(text):
             return tuple(parts)
         if text[i] != ".":
-            raise PredicateError(f"{text!r} is no column path: expected '.'", position=i)
+            raise PredicateError(f"{text!r} is not a column path: expected '.'", position=i)
         i += 1
 
 
@@ -252,7 +252,7 @@ def _quoted_part(text: str, i: int) -> tuple[str, int]:
     while True:
         end = text.find("`", i)
         if end < 0:
-            raise PredicateError(f"{text!r} is no column path: a backtick is not closed", position=i)
+            raise PredicateError(f"{text!r} is not a column path: a backtick is not closed", position=i)
         part += text[i:end]
         if not text.startswith("``", end):
             return part, end + 1

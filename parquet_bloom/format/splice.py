@@ -29,7 +29,7 @@ def splice_filters(footer: bytes, edits: Mapping[tuple[int, int], FilterEdit]) -
     """Return `footer` with fields 14 and 15 set or cleared in the given column chunks, all else unchanged.
 
     `footer` is the encoded FileMetaData with whatever follows it; `edits` maps (row group, column chunk) to
-    the new fields. Raises `CorruptFileError` if a chunk is not there or the bytes are no compact struct.
+    the new fields. Raises `CorruptFileError` if a chunk is not there or the bytes are not a compact struct.
     """
     pieces: list[bytes] = []
     copied = 0
@@ -43,12 +43,12 @@ def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes
     """Return `footer` with entries of `key_value_metadata` set, or taken out where they are None, all else unchanged.
 
     An entry that is there already is replaced, however often it is there; new ones come last, in order. Raises
-    `CorruptFileError` if the bytes are no compact struct.
+    `CorruptFileError` if the bytes are not a compact struct.
     """
     fields, end = _struct(footer, 0)
     held = [field for field in fields if field.id == _KEY_VALUES]
     if len(held) > 1 or any(field.type != _LIST for field in held):
-        raise CorruptFileError("the footer's entries of its writers are in a form that cannot be changed without loss")
+        raise CorruptFileError("the footer's key-value metadata is in a form that cannot be changed without loss")
     keys = {key.encode() for key in entries}
     structs = [footer[start:stop] for field in held for start, stop in pairwise(_structs(footer, field))]
     structs = [each for each in structs if _key(each) not in keys]

@@ -248,7 +248,7 @@ static int valid_hadoop(const Py_buffer *bits, Py_ssize_t num_bits, Py_ssize_t n
         bits->len == num_bits / 8 + (num_bits % 8 > 0)) {
         return 1;
     }
-    PyErr_Format(PyExc_ValueError, "%zd bytes are no filter of %zd bits and %zd hashes", bits->len, num_bits,
+    PyErr_Format(PyExc_ValueError, "%zd bytes are not a filter of %zd bits and %zd hashes", bits->len, num_bits,
                  num_hashes);
     return 0;
 }
@@ -344,7 +344,7 @@ static int valid_paimon(const Py_buffer *bits, Py_ssize_t num_hashes) {
     if (bits->len > 0 && bits->len <= INT32_MAX / 8 && num_hashes > 0 && num_hashes <= INT32_MAX) {
         return 1;
     }
-    PyErr_Format(PyExc_ValueError, "%zd bytes are no filter of %zd hashes", bits->len, num_hashes);
+    PyErr_Format(PyExc_ValueError, "%zd bytes are not a filter of %zd hashes", bits->len, num_hashes);
     return 0;
 }
 

@@ -19,7 +19,7 @@ static PyObject *not_compact(size_t at) {
 const char struct_fields_doc[] =
     "struct_fields(data, at, /)\n--\n\n"
     "Return the fields of the compact struct at `at`, as (id, kind, start of its header, start of its value, end,\n"
-    "whether the header is one byte), and the place of the stop byte. Bytes that are no struct are a ValueError.";
+    "whether the header is one byte), and the place of the stop byte. Bytes that are not a struct are a ValueError.";
 
 PyObject *py_struct_fields(PyObject *module, PyObject *args) {
     Py_buffer data;
@@ -66,7 +66,7 @@ PyObject *py_struct_fields(PyObject *module, PyObject *args) {
 const char list_structs_doc[] =
     "list_structs(data, at, /)\n--\n\n"
     "Return where the structs of the compact list at `at` start, and where the list ends, as one list of ints.\n\n"
-    "Bytes that are no list of structs are a ValueError; an empty list may be of any kind.";
+    "Bytes that are not a list of structs are a ValueError; an empty list may be of any kind.";
 
 PyObject *py_list_structs(PyObject *module, PyObject *args) {
     Py_buffer data;

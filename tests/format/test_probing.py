@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import parquet_bloom
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.footer import FilterLocation, Plan
-from parquet_bloom.format.probing import WHOLE_FILTER_BYTES, WITNESS_BYTES, Answer
+from parquet_bloom.format.probing import SEARCH_BYTES, WHOLE_FILTER_BYTES, Answer
 from parquet_bloom.format.probing import ask as ask_all
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
@@ -122,7 +122,7 @@ def test_a_padded_header_is_read_whole() -> None:
     assert answer == Answer((True, bloom.check_hash(5)))
 
 
-@pytest.mark.parametrize("num_bytes", [32, WHOLE_FILTER_BYTES, WHOLE_FILTER_BYTES + 32, 4 * WITNESS_BYTES, MIB])
+@pytest.mark.parametrize("num_bytes", [32, WHOLE_FILTER_BYTES, WHOLE_FILTER_BYTES + 32, 4 * SEARCH_BYTES, MIB])
 @pytest.mark.parametrize("has_length", [True, False])
 def test_an_empty_filter_is_no_answer(num_bytes: int, has_length: bool) -> None:
     stored = SplitBlockBloomFilter(num_bytes).to_bytes()
