@@ -36,13 +36,13 @@ class Recorded:
     names: tuple[str, ...]
     leaves: tuple[LeafColumn, ...]
     read: Callable[[LeafColumn], Sequence[ColumnStatistics | None]]
-    memo: dict[int, Sequence[ColumnStatistics | None]] = field(default_factory=dict)
+    by_leaf: dict[int, Sequence[ColumnStatistics | None]] = field(default_factory=dict)
 
     def bounds(self, leaf: LeafColumn) -> Sequence[ColumnStatistics | None]:
         """Return what is known of one of the leaves, by file."""
-        if leaf.index not in self.memo:
-            self.memo[leaf.index] = self.read(leaf)
-        return self.memo[leaf.index]
+        if leaf.index not in self.by_leaf:
+            self.by_leaf[leaf.index] = self.read(leaf)
+        return self.by_leaf[leaf.index]
 
 
 def leaf_of(name: str, index: int, physical: PhysicalType, logical: LogicalType | None = None) -> LeafColumn:
