@@ -78,6 +78,8 @@ def parse_sql(text: str) -> Predicate:
 def _parse_error(text: str, error: Any) -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
     description = details[0].get("description") or str(error).splitlines()[0]
+    if "<class " in description:  # sqlglot names its own classes where an operand is missing
+        description = "something is missing"
     line, column = details[0].get("line"), details[0].get("col")
     position = None
     if line and column:

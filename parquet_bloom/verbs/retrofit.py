@@ -314,7 +314,7 @@ def targets_of(sources: list[Source], given: Sequence[Any], output: PathLike | N
         )
     if len(given) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(given[0])):
         target = join_output(fs, os.fspath(output))
-        if is_directory(fs, target):
+        if os.fspath(output).endswith("/") or is_directory(fs, target):
             raise FilterExistsError(f"{output} is a directory; give the path of the file to write")
         return [target]
     targets = [join_output(fs, os.fspath(output), source.relative) for source in sources]

@@ -88,7 +88,7 @@ def test_inserts_keep_the_bits_that_were_there() -> None:
 )
 def test_filters_that_cannot_be_are_refused(size: int, num_bits: int, num_hashes: int) -> None:
     keys = packed([b"key"])
-    with pytest.raises(ValueError, match=f"{size} bytes are no filter of {num_bits} bits and {num_hashes} hashes"):
+    with pytest.raises(ValueError, match=f"{size} bytes are not a filter of {num_bits} bits and {num_hashes} hashes"):
         _kernel.hadoop_insert(bytearray(size), num_bits, num_hashes, *keys, 0, 1)
     with pytest.raises(ValueError, match="are no filter"):
         _kernel.hadoop_check(bytes(size), num_bits, num_hashes, *keys, 0, 1)

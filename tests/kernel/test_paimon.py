@@ -53,7 +53,7 @@ def test_inserts_keep_the_bits_that_were_there() -> None:
 
 @pytest.mark.parametrize(("size", "num_hashes"), [(0, 1), (1, 0), (1, -1), (1, 2**31), (2**28, 1)])
 def test_filters_that_cannot_be_are_refused(size: int, num_hashes: int) -> None:
-    with pytest.raises(ValueError, match=f"{size} bytes are no filter of {num_hashes} hashes"):
+    with pytest.raises(ValueError, match=f"{size} bytes are not a filter of {num_hashes} hashes"):
         _kernel.paimon_insert(bytearray(size), num_hashes, packed([1]))
     with pytest.raises(ValueError, match="are no filter"):
         _kernel.paimon_check(bytes(size), num_hashes, packed([1]))

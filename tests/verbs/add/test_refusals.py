@@ -173,6 +173,13 @@ def test_restore_is_for_all_columns(tmp_path: Path) -> None:
         drop(tmp_path, "id", restore=True)
 
 
+def test_an_output_that_is_called_a_directory_is_not_made_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet")
+    with pytest.raises(FilterExistsError, match="is a directory"):
+        add(tmp_path / "x.parquet", "id", output=f"{tmp_path}/out/")
+    assert snapshot(tmp_path).keys() == {"x.parquet"}
+
+
 def test_two_files_that_would_become_one_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a/x.parquet")
     write(tmp_path / "b/x.parquet")
