@@ -90,7 +90,7 @@ def test_filters_that_cannot_be_are_refused(size: int, num_bits: int, num_hashes
     keys = packed([b"key"])
     with pytest.raises(ValueError, match=f"{size} bytes are not a filter of {num_bits} bits and {num_hashes} hashes"):
         _kernel.hadoop_insert(bytearray(size), num_bits, num_hashes, *keys, 0, 1)
-    with pytest.raises(ValueError, match="are no filter"):
+    with pytest.raises(ValueError, match="are not a filter"):
         _kernel.hadoop_check(bytes(size), num_bits, num_hashes, *keys, 0, 1)
 
 

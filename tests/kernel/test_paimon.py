@@ -55,7 +55,7 @@ def test_inserts_keep_the_bits_that_were_there() -> None:
 def test_filters_that_cannot_be_are_refused(size: int, num_hashes: int) -> None:
     with pytest.raises(ValueError, match=f"{size} bytes are not a filter of {num_hashes} hashes"):
         _kernel.paimon_insert(bytearray(size), num_hashes, packed([1]))
-    with pytest.raises(ValueError, match="are no filter"):
+    with pytest.raises(ValueError, match="are not a filter"):
         _kernel.paimon_check(bytes(size), num_hashes, packed([1]))
 
 
