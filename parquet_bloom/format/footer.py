@@ -268,6 +268,13 @@ class Footer:
         chunk = self.chunk(row_group, leaf)
         return self.filter_at(row_group, leaf, chunk.bloom_filter_offset, chunk.bloom_filter_length)
 
+    def usual_filter(self, record: ChunkRecord) -> FilterLocation | None:
+        """Return where the filter of a usual column chunk is; None without one, and where `filter_at` must tell."""
+        offset, length = record.filter_offset, record.filter_length  # 0 without one
+        if len(MAGIC) < offset and 0 < length <= self.start - offset and self.has_filters_apart:
+            return FilterLocation(offset, length)
+        return None
+
     def filter_at(
         self, row_group: int, leaf: LeafColumn, offset: int | None, length: int | None
     ) -> FilterLocation | None:

@@ -356,13 +356,14 @@ def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
     if (records := None if leaf.text_rule else footer.chunk_records(leaf)) is None:
         facts = [_chunk_facts(footer, group, reader, no_filter) for group in range(footer.num_row_groups)]
     else:
-        usual = enumerate(zip(records, reader.read_usual(footer, records), strict=True))
-        facts = [
-            _chunk_facts(footer, group, reader, no_filter)
-            if known is None
-            else _with_filter(footer, group, leaf, known, no_filter, record.filter_place)
-            for group, (record, known) in usual
-        ]
+        facts = []
+        for group, (record, known) in enumerate(zip(records, reader.read_usual(footer, records), strict=True)):
+            if known is None:
+                facts.append(_chunk_facts(footer, group, reader, no_filter))
+            elif no_filter is None and (location := footer.usual_filter(record)):
+                facts.append(Facts(None, known, location, "", True))
+            else:
+                facts.append(_with_filter(footer, group, leaf, known, no_filter, record.filter_place))
     footer.derived.facts[reader.index] = facts
     return facts
 

@@ -25,14 +25,14 @@ class Strays:
         return is_stray
 
     def __contains__(self, source: Source) -> bool:
-        return source in self._found
+        return bool(self._found) and source in self._found  # hashing a source is not for nothing
 
     def __len__(self) -> int:
         return len(self._found)
 
     def rest(self, sources: Iterable[Source]) -> list[Source]:
         """Return the other files, and warn of these; raises `FileNotFoundError` where there are no others."""
-        others = [source for source in sources if source not in self._found]
+        others = [source for source in sources if source not in self]
         if self._found:
             names = [source.name for source in self._found]
             told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else "")

@@ -139,8 +139,8 @@ def prune(
     files, findings = evaluator.evaluate_all(sources, progress)
     if any(file.not_pruned is None for file in files):
         findings.raise_unless_bound()
-    rest = set(evaluator.strays.rest(sources))
-    pairs = [(file, source) for file, source in zip(files, sources, strict=True) if source in rest or file.is_kept]
+    evaluator.strays.rest(sources)
+    pairs = [pair for pair in zip(files, sources, strict=True) if pair[1] not in evaluator.strays or pair[0].is_kept]
     verdicts, evaluated = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
     return Pruning(str(predicate), verdicts, evaluated, table, why_unused(where))
 
