@@ -216,7 +216,7 @@ def test_a_short_read_is_corrupt_never_zeros(known: bool) -> None:
 
 def test_a_bitset_that_would_reach_into_the_footer_is_corrupt() -> None:
     data = file_with(bloom_of(2 * FILTER_GUESS), after=0)
-    with pytest.raises(CorruptFileError, match="past the footer's start"):
+    with pytest.raises(CorruptFileError, match="would overlap the footer"):
         drive(data, read_filter(FilterLocation(10, None), end=len(data) - 1))
 
 

@@ -35,5 +35,5 @@ def test_no_original_is_missed_for_a_read_that_came_short(tmp_path: Path) -> Non
     footer: Footer = driven(data, read_footer(len(data)))
     assert [each.file_size for each in driven(data, whole_prefixes(footer))] == [original, len(data)]
     for number in range(3):
-        with pytest.raises(CorruptFileError, match="were wanted"):
+        with pytest.raises(CorruptFileError, match="were requested"):
             driven(data, whole_prefixes(footer), short=number)

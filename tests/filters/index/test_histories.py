@@ -329,7 +329,7 @@ def test_a_file_that_is_replaced_while_it_is_indexed_is_not_in_the_index(
 ) -> None:
     path = tmp_path / "f.parquet"
     file(path, [1, 2, 3])
-    name = {"survey": "_survey", "build": "fill"}[when]
+    name = {"survey": "_read_columns", "build": "fill"}[when]
     original = getattr(index_build, name)
 
     def meddling(*arguments: Any) -> Any:

@@ -234,7 +234,7 @@ WRONG = [
     ({"columns": "id", "fpp": float("nan")}, ValueError, "fpp= must be above 0"),
     ({"columns": "id", "ndv": 0}, ValueError, "ndv= must be at least 1"),
     ({"columns": "id", "max_expected_fpp": 1.5}, ValueError, "max_expected_fpp= must be above 0 and at most 1"),
-    ({"columns": "`id"}, PredicateError, "no column path"),
+    ({"columns": "`id"}, PredicateError, "not a column path"),
 ]
 
 
