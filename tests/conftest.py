@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from stores import missing_for_s3, moto
 
+from parquet_bloom.storage import listing
+
 # A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time;
 # elsewhere they are new ones.
 settings.register_profile(
@@ -34,6 +36,12 @@ def endpoint() -> Iterator[str]:
         pytest.skip(reason)
     with moto() as url:
         yield url
+
+
+@pytest.fixture
+def mtime_stable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes new files for old ones, which `index.create` else waits two seconds for."""
+    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ CUT = Path(__file__).parents[2] / "fixtures" / "damaged" / "cut_in_footer.parque
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mtime_stable: None) -> Path:
     """A file with filters in two row groups, one that is damaged, and an index."""
     monkeypatch.chdir(tmp_path)
     Path("lake").mkdir()

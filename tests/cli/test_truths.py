@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 import parquet_bloom
 from parquet_bloom.cli import commands
 
+pytestmark = pytest.mark.usefixtures("mtime_stable")
+
 
 def run(*arguments: object) -> Result:
     ran = CliRunner().invoke(commands.main, [str(argument) for argument in arguments])

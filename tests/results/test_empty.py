@@ -19,6 +19,8 @@ from parquet_bloom.verbs.probe import Probe
 from parquet_bloom.verbs.verdicts import Pruning
 from parquet_bloom.verbs.verify import Verification
 
+pytestmark = pytest.mark.usefixtures("mtime_stable")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

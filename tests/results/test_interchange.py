@@ -14,6 +14,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.results import HTML_ROWS, Record, Table
 
+pytestmark = pytest.mark.usefixtures("mtime_stable")
+
 RESULTS: dict[str, Any] = {
     "inspect": lambda lake: parquet_bloom.inspect(lake),
     "probe": lambda lake: parquet_bloom.probe(lake, "id", 5),

@@ -34,7 +34,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, mtime_stable: None) -> Path:
     path = tmp_path / "ids.parquet"
     pq.write_table(pa.table({"id": range(10), "name": ["x"] * 10}), path)
     parquet_bloom.index.create(tmp_path, "id")

@@ -34,7 +34,7 @@ forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
+def files(tmp_path: Path, mtime_stable: None) -> list[str]:
     paths = [str(tmp_path / f"{n}.parquet") for n in range(3)]
     for n, path in enumerate(paths):
         pq.write_table(pa.table({"id": [n + 3 * i for i in range(10)]}), path)

@@ -16,6 +16,8 @@ from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError
 from parquet_bloom.tables import live_sources
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 
+pytestmark = pytest.mark.usefixtures("mtime_stable")
+
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "hudi_evolved"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip") if not path.stem.endswith("_logs"))
 EVOLVED = pytest.mark.parametrize("name", NAMES)

@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from parquet_bloom.storage import listing
-
 
 @pytest.fixture(autouse=True)
-def mtime_stable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
+def _without_waiting(mtime_stable: None) -> None:
+    pass
 
 
 @pytest.fixture
