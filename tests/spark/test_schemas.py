@@ -347,7 +347,7 @@ def test_random_types_read_by_random_schemas(tmp_path: Path, session: Any) -> No
         }
         with settings(**changes):
             frame = session.read.parquet(str(root))
-            asked = understood(frame, list(dict.fromkeys(condition(rng) for _ in range(30))))
+            asked = understood(frame, list(dict.fromkeys(condition(rng) for _ in range(18))))
             try:
                 excluded += sum(num_read < 3 for num_read in nothing_is_lost(session, root, asked))
             except AssertionError as error:

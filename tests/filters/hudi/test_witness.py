@@ -50,7 +50,7 @@ def some_keys(chance: random.Random, most: int) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(4))
 def test_simple_filters(seed: int, hash_type: int) -> None:
     chance = random.Random(seed)
-    for _ in range(12):
+    for _ in range(6):
         num_bits, num_hashes = chance.randint(1, 2000), chance.randint(1, 20)
         keys, others = some_keys(chance, chance.randint(0, 30)), some_keys(chance, 15)
         ours, theirs = (
@@ -70,7 +70,7 @@ def test_simple_filters(seed: int, hash_type: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_dynamic_filters_without_a_bound(seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(12):
+    for _ in range(6):
         num_bits, num_hashes, row_entries = chance.randint(1, 500), chance.randint(1, 20), chance.randint(1, 9)
         keys, others = some_keys(chance, chance.randint(0, 40)), some_keys(chance, 15)
         ours = DynamicFilter(num_bits, num_hashes, row_entries, 2**31 - 1)
