@@ -24,7 +24,7 @@ import parquet_bloom
 KINDS = {
     "append: rename, swap, drop and re-add, type change": ("append", ("2", "3")),
     "append, row tracking": ("row_tracking", ("2",)),
-    "data evolution: some columns written anew": ("data_evolution", ("2",)),
+    "data evolution: some columns written again": ("data_evolution", ("2",)),
     "branches and tags": ("branches", ("old",)),
     "a branch": ("branches", ("branch:other",)),
     "primary key, evolved": ("pk", ("2",)),
