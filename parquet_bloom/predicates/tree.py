@@ -69,12 +69,12 @@ class Predicate:
     def __and__(self, other: Predicate) -> Predicate:
         if not isinstance(other, Predicate):
             return NotImplemented
-        return And((*_parts(self, And), *_parts(other, And)))
+        return And((*_flattened(self, And), *_flattened(other, And)))
 
     def __or__(self, other: Predicate) -> Predicate:
         if not isinstance(other, Predicate):
             return NotImplemented
-        return Or((*_parts(self, Or), *_parts(other, Or)))
+        return Or((*_flattened(self, Or), *_flattened(other, Or)))
 
     def __invert__(self) -> Predicate:
         return Not(self)
@@ -184,7 +184,7 @@ class Opaque(Predicate):
         return self.text
 
 
-def _parts(predicate: Predicate, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
+def _flattened(predicate: Predicate, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
     """Return the parts of an AND (or OR), so that long chains do not nest."""
     return predicate.parts if isinstance(predicate, kind) else (predicate,)
 

@@ -128,7 +128,7 @@ class Lake:
         """Return which of a file's folders Spark reads as columns: those directly above it, from its base on."""
         if self.partition_names == frozenset():
             return Partitions()
-        _, parts = _parts(name_of(source))
+        _, parts = _split(name_of(source))
         folders: list[tuple[str, str]] = []
         for part in reversed(parts[self._base_length(parts) : -1]):
             name, equals, text = part.partition("=")
@@ -140,7 +140,7 @@ class Lake:
 
     def _base(self, source: Source) -> str | None:
         """Return below which folder a file's `name=value` folders are partitions, or None if there are none."""
-        root, parts = _parts(name_of(source))
+        root, parts = _split(name_of(source))
         if self._option("basePath") or not self.partitions(source).directories:
             return None
         return root + "/".join(parts[: self._base_length(parts)])
@@ -151,7 +151,7 @@ class Lake:
             return len(parts)
         base = self._option("basePath")
         bases = [_given(base)] if base else self.paths
-        above = [folders for _, folders in map(_parts, bases) if _leads_to(folders, parts, is_literal=bool(base))]
+        above = [folders for _, folders in map(_split, bases) if _leads_to(folders, parts, is_literal=bool(base))]
         return max(map(len, above), default=len(parts))
 
     def _option(self, name: str) -> str:
@@ -244,7 +244,7 @@ def _escaped(path: str) -> str:
     return "".join(f"\\{char}" if char in _GLOBBED else char for char in path)
 
 
-def _parts(path: str) -> tuple[str, list[str]]:
+def _split(path: str) -> tuple[str, list[str]]:
     """Return the root of a path, and the names on the way down from it."""
     scheme, separator, below = path.rpartition("://")
     return f"{scheme}://" if separator else "/", [part for part in below.split("/") if part]

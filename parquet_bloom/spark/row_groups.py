@@ -144,13 +144,13 @@ def _plain_reads(frame: DataFrame) -> list[DataFrame]:
         if frame.storageLevel.useMemory or frame.storageLevel.useDisk:
             raise Unavailable("the frame is cached, and reads no files")
         plan = frame._jdf.queryExecution().analyzed()
-        if _kind(plan) != "Union":
+        if _simple_name(plan) != "Union":
             _check_read(plan)
             return [frame]
-        return [read for part in _parts(frame, plan) for read in _plain_reads(part)]
+        return [read for part in _branches(frame, plan) for read in _plain_reads(part)]
 
 
-def _parts(frame: DataFrame, union: Any) -> Iterator[DataFrame]:
+def _branches(frame: DataFrame, union: Any) -> Iterator[DataFrame]:
     children = union.children()
     for index in range(children.size()):
         part = type(frame)(
@@ -162,19 +162,19 @@ def _parts(frame: DataFrame, union: Any) -> Iterator[DataFrame]:
 
 
 def _check_read(plan: Any) -> None:
-    while _kind(plan) == "Project" and plan.outputSet().subsetOf(plan.child().outputSet()):  # no new column
+    while _simple_name(plan) == "Project" and plan.outputSet().subsetOf(plan.child().outputSet()):  # no new column
         plan = plan.child()
-    if _kind(plan) == "DataSourceV2Relation":
+    if _simple_name(plan) == "DataSourceV2Relation":
         raise Unavailable("Spark reads this through data source V2")
-    if _kind(plan) != "LogicalRelation" or _kind(relation := plan.relation()) != "HadoopFsRelation":
-        raise Unavailable(f"the frame is not a plain read of files, but a {_kind(plan)}")
+    if _simple_name(plan) != "LogicalRelation" or _simple_name(relation := plan.relation()) != "HadoopFsRelation":
+        raise Unavailable(f"the frame is not a plain read of files, but a {_simple_name(plan)}")
     if (reader := relation.fileFormat().getClass().getName()) != _PARQUET:
         raise Unavailable(f"the frame is not read by Spark's own Parquet reader, but by {reader}")
     if relation.bucketSpec().isDefined():
         raise Unavailable("the table is bucketed, and its splits are its buckets")
 
 
-def _kind(java_object: Any) -> str:
+def _simple_name(java_object: Any) -> str:
     name: str = java_object.getClass().getSimpleName()
     return name
 
@@ -416,7 +416,7 @@ class _Leaf:
         self._spark: Any = self._session._jsparkSession
         self._java = internals_of(self._session.sparkContext._gateway)
         leaves = frame._jdf.queryExecution().sparkPlan().collectLeaves()
-        if leaves.size() != 1 or _kind(leaves.apply(0)) != "FileSourceScanExec":
+        if leaves.size() != 1 or _simple_name(leaves.apply(0)) != "FileSourceScanExec":
             raise Unavailable("Spark does not read the frame by one scan: it may be cached, or known to be empty")
         self._scan = leaves.apply(0)
         self._schema = self._scan.schema()

@@ -142,7 +142,7 @@ def frame_of(
     return spread.select("paths", "part").mapInArrow(_Task(work, schema), from_arrow_schema(schema))
 
 
-def _parts(snapshot: Snapshot, sources: Sequence[Source], shares: Sequence[list[str]]) -> list[Snapshot]:
+def _shared_out(snapshot: Snapshot, sources: Sequence[Source], shares: Sequence[list[str]]) -> list[Snapshot]:
     """Return what the snapshot says of the files of each share, in their order."""
     files = dict(zip(map(name_of, sources), snapshot.files, strict=True))
     return [replace(snapshot, files=tuple(files[name] for name in share), recorded=None) for share in shares]
@@ -170,7 +170,7 @@ def run(
     Where the sources are the files of a `snapshot`, each task's work is given its part of that, too.
     """
     shares = shared_out(sources, num_tasks or TASKS_PER_CORE * cores(spark))
-    parts = None if snapshot is None else _parts(snapshot, sources, shares)
+    parts = None if snapshot is None else _shared_out(snapshot, sources, shares)
     rows = frame_of(spark, shares, work, schema, parts).persist()
     with job(spark, description, progress), readable_errors():
         interruptibly(spark, rows.count)

@@ -176,12 +176,12 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
 
     Raises `ColumnNotFoundError` for a column that no file has.
     """
-    surveyed = drive((source, _survey(source, options)) for source in sources)
+    outcomes = drive((source, _read_requested(source, options)) for source in sources)
     plans = [
         left_alone(AddPlan(source, target))
         if is_left_alone(source, target, options.any_name)
         else _checked_add(source, target, outcome, options)
-        for source, target, outcome in parquet_outcomes(surveyed, targets)
+        for source, target, outcome in parquet_outcomes(outcomes, targets)
     ]
     raise_refusals(plans, strict=False)
     for plan in plans:
@@ -211,17 +211,17 @@ def write_adds(
     return carry_out(plans, work, at_once=at_once, strict=strict)
 
 
-_Survey = tuple[Footer, list[LeafColumn], list[StoredFilter]]
+_Requested = tuple[Footer, list[LeafColumn], list[StoredFilter]]
 
 
-def _survey(source: Source, options: AddOptions) -> Plan[_Survey]:
+def _read_requested(source: Source, options: AddOptions) -> Plan[_Requested]:
     footer = yield from read_footer(source.size)
     requested = [options.find(footer, path, source) for path in options.columns]
     leaves = list({leaf.index: leaf for leaf in requested}.values())
     return footer, leaves, (yield from read_filters(footer, leaves))
 
 
-def _checked_add(source: Source, target: str | None, outcome: _Survey | Exception, options: AddOptions) -> AddPlan:
+def _checked_add(source: Source, target: str | None, outcome: _Requested | Exception, options: AddOptions) -> AddPlan:
     plan = AddPlan(source, target)
     try:
         if isinstance(outcome, Exception):

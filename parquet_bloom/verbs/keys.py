@@ -66,7 +66,7 @@ def read_keys(keys: Any, column: str) -> Keys:
         name = _chosen(names, column)
         keys = keys[name]
         if isinstance(keys, str | bytes) or _names_of(keys) is not None:
-            raise TypeError(f"the keys in {name!r} must be a list or an array, not {_kind(keys)}")
+            raise TypeError(f"the keys in {name!r} must be a list or an array, not {_type_of(keys)}")
     elif speaks_arrow(keys):
         keys = from_arrow(keys)
         if isinstance(keys, pa.Table):
@@ -74,7 +74,7 @@ def read_keys(keys: Any, column: str) -> Keys:
     if isinstance(keys, pa.Array | pa.ChunkedArray):
         return _of_arrow(keys)
     if getattr(keys, "ndim", 1) != 1:
-        raise TypeError(f"keys must be one column, and this {_kind(keys)} has {keys.ndim} dimensions")
+        raise TypeError(f"keys must be one column, and this {_type_of(keys)} has {keys.ndim} dimensions")
     if str(getattr(keys, "dtype", "object")) == "object":
         return _of_values(_listed(keys))
     return _of_arrow(pa.array(keys, from_pandas=False))  # NaN is a key, not a NULL
@@ -102,13 +102,13 @@ def _listed(keys: Any) -> list[Any]:
     is_list = isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview)
     if not is_list or hasattr(keys, "columns"):  # whose elements would be the columns' names
         raise TypeError(
-            f"keys must be a list, an array, a table or the path of a file, not {_kind(keys)}; put a single key in a "
-            "list"
+            f"keys must be a list, an array, a table or the path of a file, not {_type_of(keys)}; put a single key "
+            "in a list"
         )
     return list(keys)
 
 
-def _kind(keys: Any) -> str:
+def _type_of(keys: Any) -> str:
     kind = type(keys)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 

@@ -248,7 +248,7 @@ def _search_row_group(
     start, stop = _run(keys, known)
     if start == stop and not keys.wide_owners:
         return hits
-    bloom, problem = yield from _load(source, footer, row_group, leaf, search.cache)
+    bloom, problem = yield from _load_filter(source, footer, row_group, leaf, search.cache)
     if bloom is None:
         # A view: very many files may lack a filter, and wait here with very many keys.
         return [
@@ -267,7 +267,7 @@ def _search_row_group(
     return [*hits, Hit(row_group, owners, IN_FILTER)] if owners else hits
 
 
-def _load(
+def _load_filter(
     source: Source, footer: Footer, row_group: int, leaf: LeafColumn, cache: Cache
 ) -> Plan[tuple[SplitBlockBloomFilter | None, str]]:
     if reason := why_unusable(footer, leaf):

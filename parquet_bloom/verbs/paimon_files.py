@@ -83,7 +83,7 @@ def index_of(
         leaf = find_leaf(footer.leaves, (name,), where=source.name)
         sized = ndv[name] if isinstance(ndv, Mapping) else ndv
         rate = fpp[name] if isinstance(fpp, Mapping) else fpp
-        builders[name] = leaf, Builder((types or {}).get(name) or _kind(leaf), items=sized, fpp=rate)
+        builders[name] = leaf, Builder((types or {}).get(name) or _paimon_type(leaf), items=sized, fpp=rate)
     chunks = ColumnChunks(source, footer)
     for leaf, builder in builders.values():
         for row_group in range(footer.num_row_groups):
@@ -158,7 +158,7 @@ _KINDS = {
 }
 
 
-def _kind(leaf: LeafColumn) -> str:
+def _paimon_type(leaf: LeafColumn) -> str:
     """Return the type under which Paimon hashes what it stores so."""
     logical = leaf.logical_type
     kind = _KINDS.get((leaf.physical_type, logical.name if logical else None))

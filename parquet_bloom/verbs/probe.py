@@ -183,7 +183,7 @@ def _probe(
     of_file = [(one, one.might_contain(typed)) for one in filters if one.column == leaf.path]
     answers = []
     for row_groups in groups(range(footer.num_row_groups)):
-        loaded = yield from with_tail(footer, together(_load(footer, row_group, leaf) for row_group in row_groups))
+        loaded = yield from with_tail(footer, together(_filter_of(footer, row_group, leaf) for row_group in row_groups))
         for row_group, (bloom, why) in zip(row_groups, loaded, strict=True):
             for number, (literal, encoding) in enumerate(zip(literals, encodings, strict=True)):
                 answer, reason = _answer(footer, row_group, leaf, encoding, bloom, why)
@@ -216,7 +216,9 @@ def _answer(
     return CANNOT_MATCH, "the filter lacks the value"
 
 
-def _load(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[tuple[SplitBlockBloomFilter | None, str | None]]:
+def _filter_of(
+    footer: Footer, row_group: int, leaf: LeafColumn
+) -> Plan[tuple[SplitBlockBloomFilter | None, str | None]]:
     """Plan to return a filter that may prune, or why there is none."""
     if reason := why_unusable(footer, leaf):
         return None, reason

@@ -149,7 +149,7 @@ def verify(
     tick = Ticker(progress, sum(source.size for source in sources))
     at_once, threads = share_threads(jobs, len(sources))
 
-    def work(item: tuple[Source, _Survey | Exception]) -> VerifiedFile:
+    def work(item: tuple[Source, _StoredFilters | Exception]) -> VerifiedFile:
         source, outcome = item
         values = 0 if isinstance(outcome, Exception) else sum(_num_values(outcome[0], one) for one in outcome[1])
         with tick.part(source.size, values) as count:
@@ -159,10 +159,10 @@ def verify(
 
     missing: list[ColumnNotFoundError] = []
 
-    def surveyed() -> Iterable[tuple[Source, _Survey | Exception]]:
+    def read() -> Iterable[tuple[Source, _StoredFilters | Exception]]:
         strays = Strays()
         of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
-        for source, outcome in drive((source, _survey(source, wanted, kept)) for source, kept in of_files):
+        for source, outcome in drive((source, _read_stored(source, wanted, kept)) for source, kept in of_files):
             if strays.take(source, outcome):
                 tick(source.size)
                 continue
@@ -171,16 +171,16 @@ def verify(
             yield source, outcome
         strays.rest(sources)
 
-    files = tuple(map_in_order(work, surveyed(), at_once, threading.Event()))
+    files = tuple(map_in_order(work, read(), at_once, threading.Event()))
     if missing and len(missing) == len(files):
         raise missing[0]
     return Verification(files)
 
 
-_Survey = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]
+_StoredFilters = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]
 
 
-def _survey(source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFilters) -> Plan[_Survey]:
+def _read_stored(source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFilters) -> Plan[_StoredFilters]:
     footer = yield from read_footer(source.size)
     leaves = footer.leaves if wanted is None else [source.find_leaf(footer.leaves, p) for p in wanted]
     others: list[FileFilter | OtherFilter] = [*filters_in_footer(footer), *kept.filters]
@@ -195,8 +195,8 @@ def _num_values(footer: Footer, stored: StoredFilter) -> int:
     return max(0, chunk.num_values or 0) if chunk else 0
 
 
-def _verify_file(source: Source, survey: _Survey, threads: int, count: Callable[[int], None]) -> VerifiedFile:
-    footer, filters, others, problem = survey
+def _verify_file(source: Source, outcome: _StoredFilters, threads: int, count: Callable[[int], None]) -> VerifiedFile:
+    footer, filters, others, problem = outcome
     if not filters and not others:
         return VerifiedFile(source.name, footer.created_by, error=problem)
     try:

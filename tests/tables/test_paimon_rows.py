@@ -187,4 +187,4 @@ def test_hostile_rows_are_read_or_told(data: bytes, width: int) -> None:
     except CorruptFileError:
         pass
     for kind in ("INT", "STRING", "DECIMAL(18, 1)"):
-        assert bounds(kind, data, data) is None or paimon_rows._kind(kind)
+        assert bounds(kind, data, data) is None or paimon_rows._bounded_type(kind)
