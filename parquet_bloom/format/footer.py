@@ -9,9 +9,9 @@ import json
 import re
 import struct
 from array import array
-from collections.abc import Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from parquet_bloom import _kernel
@@ -20,7 +20,7 @@ from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, leaf_columns
-from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.format.thrift_io import decode, varint
 
 _Result = TypeVar("_Result")
 Plan = Generator[list[ByteRange], list[bytes], _Result]
@@ -103,10 +103,11 @@ HAS_STATISTICS, HAS_DICTIONARY, HAS_FILTER, HAS_FILTER_LENGTH, IS_IN_ORDER = (1 
 _CHUNK_RECORDS = struct.Struct("=13q")
 
 
-@lru_cache(maxsize=4096)
 def _encoded_path(path: tuple[str, ...]) -> bytes:
     """Return a path in the form that writers give it: a compact list of strings."""
-    return encode(ttypes.SlimColumnMetaData(path_in_schema=list(path)))[1:-1]
+    names = [name.encode("utf-8", "replace") for name in path]
+    head = bytes([len(names) << 4 | 8]) if len(names) < 15 else b"\xf8" + varint(len(names))
+    return head + b"".join(varint(len(name)) + name for name in names)
 
 
 @dataclass(frozen=True)
@@ -365,19 +366,19 @@ def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
     """Return the checked footer whose bytes, without length and magic, are `raw`."""
     if (walk := _kernel.walk_footer(raw)) is not None:
         num_rows, num_columns, is_whole, has_filters_apart, groups, chunks, filters, places = walk
-        leaves, field_ids, has_dates = _schema(raw[places[0] : places[1]])
-        if num_columns == len(leaves) or not groups:
+        schema = _schema(raw[places[0] : places[1]])
+        if num_columns == len(schema.leaves) or not groups:
             created_by = _created_by(raw[places[4] : places[5]])
             return Footer(
                 file_size,
                 raw,
-                _with_rules(leaves, created_by, _notes(raw, places[2], places[3]), has_dates=has_dates),
+                _with_rules(schema, created_by, _notes(raw, places[2], places[3])),
                 num_rows,
                 tuple(map(RowGroup._make, _ROW_GROUPS.iter_unpack(groups))),
                 created_by,
                 _column_orders(raw[places[6] : places[7]]),
                 (places[2], places[3]),
-                field_ids,
+                schema.field_ids,
                 is_signed=False,
                 is_whole=is_whole,
                 has_filters_apart=has_filters_apart,
@@ -393,7 +394,8 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
     metadata, _ = decode(ttypes.SlimFileMetaData, raw)
     if metadata.row_groups is None or metadata.num_rows is None or metadata.num_rows < 0:
         raise CorruptFileError("the footer lacks its row groups or a valid row count")
-    leaves = leaf_columns(metadata.schema)
+    leaves = interned(leaf_columns(metadata.schema))
+    schema = _Schema(leaves, _with_proleptic_dates(leaves), _field_ids(metadata.schema))
     for number, row_group in enumerate(metadata.row_groups):
         if row_group.columns is None or len(row_group.columns) != len(leaves):
             raise CorruptFileError(
@@ -404,13 +406,13 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
     footer = Footer(
         file_size,
         raw,
-        interned(_with_rules(leaves, metadata.created_by or "", raw, has_dates=any(map(_is_date, leaves)))),
+        _with_rules(schema, metadata.created_by or "", raw),
         metadata.num_rows,
         tuple(map(_row_group, metadata.row_groups)),
         metadata.created_by or "",
         _ordered_by_type(metadata.column_orders),
         None,
-        _field_ids(metadata.schema),
+        schema.field_ids,
         is_signed=metadata.encryption_algorithm is not None,
         is_whole=False,
         has_filters_apart=False,
@@ -428,24 +430,54 @@ _ROW_GROUPS = struct.Struct("=3q")
 _STOP = b"\0"
 
 
-@lru_cache(maxsize=256)
-def _schema(encoded: bytes) -> tuple[tuple[LeafColumn, ...], tuple[int | None, ...], bool]:
-    """Return the leaves of an encoded schema, the ids that it gives them, and whether any is a DATE."""
+def _remembered(function: Callable[[bytes], _Result]) -> Callable[[bytes], _Result]:
+    """Keep what a function returns for the last bytes, 1 MiB of them: schemas may be wide, and files hostile."""
+    known: dict[bytes, Any] = {}
+    room = _MOST_REMEMBERED
+
+    def remembered(encoded: bytes) -> _Result:
+        nonlocal room
+        held = known.get(encoded, _UNKNOWN)
+        if held is not _UNKNOWN:
+            return held  # type: ignore[no-any-return]
+        result = function(encoded)
+        room -= len(encoded) + _ENTRY_BYTES
+        if room < 0:
+            known.clear()
+            room = _MOST_REMEMBERED - len(encoded) - _ENTRY_BYTES
+        if room >= 0:
+            known[encoded] = result
+        return result
+
+    return remembered
+
+
+_MOST_REMEMBERED, _ENTRY_BYTES, _UNKNOWN = 1024 * 1024, 64, object()
+
+
+class _Schema(NamedTuple):
+    leaves: tuple[LeafColumn, ...]
+    with_proleptic_dates: tuple[LeafColumn, ...]  # the same object without dates
+    field_ids: tuple[int | None, ...]
+
+
+@_remembered
+def _schema(encoded: bytes) -> _Schema:
     elements = _one(b"\x29", encoded).schema  # field 2, a list
     leaves = interned(leaf_columns(elements))
-    return leaves, _field_ids(elements), any(map(_is_date, leaves))
+    return _Schema(leaves, _with_proleptic_dates(leaves), _field_ids(elements))
 
 
 def _field_ids(elements: list[Any]) -> tuple[int | None, ...]:
     return tuple(element.field_id for element in elements[1:] if element.type is not None)
 
 
-@lru_cache(maxsize=256)
+@_remembered
 def _created_by(encoded: bytes) -> str:
     return _one(b"\x68", encoded).created_by or ""  # field 6, a string
 
 
-@lru_cache(maxsize=256)
+@_remembered
 def _column_orders(encoded: bytes) -> tuple[bool, ...] | None:
     return _ordered_by_type(_one(b"\x79", encoded).column_orders)  # field 7, a list
 
@@ -471,19 +503,19 @@ def _key_values(notes: bytes) -> dict[str, str | None]:
     return found
 
 
-def _with_rules(
-    leaves: tuple[LeafColumn, ...], created_by: str, notes: bytes, *, has_dates: bool
-) -> tuple[LeafColumn, ...]:
+def _with_rules(schema: _Schema, created_by: str, notes: bytes) -> tuple[LeafColumn, ...]:
     """Return the leaves with what follows from the writer and what it noted."""
-    if has_dates and _never_rebases(created_by, notes):
-        leaves = _with_proleptic_dates(leaves)
+    leaves = schema.leaves
+    if schema.with_proleptic_dates is not leaves and _never_rebases(created_by, notes):
+        leaves = schema.with_proleptic_dates
     if any(mark in notes for mark in _TEXT_RULES):
         leaves = interned(tuple(_with_text_rules(leaves, notes)))
     return leaves
 
 
-@lru_cache(maxsize=32)
 def _with_proleptic_dates(leaves: tuple[LeafColumn, ...]) -> tuple[LeafColumn, ...]:
+    if not any(map(_is_date, leaves)):
+        return leaves
     return interned(tuple(_proleptic(leaf) if _is_date(leaf) else leaf for leaf in leaves))
 
 

@@ -32,6 +32,8 @@ from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format import footer as module
 from parquet_bloom.format.footer import Footer, parse_footer
+from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format.thrift_io import encode
 
 SIZE = 10**9
 READABLE = {name: footer_bytes(fixture(name)) for name in PLAIN if name not in DAMAGED}
@@ -174,6 +176,24 @@ def test_fields_twice_and_out_of_order_are_left_to_the_structs() -> None:
         assert not agrees(raw)
         by_structs = outcome(lambda raw=raw: module._parse_structs(SIZE, raw))
         assert outcome(lambda raw=raw: parse_footer(SIZE, raw)) == by_structs
+
+
+def test_what_is_remembered_of_footers_is_bounded() -> None:
+    read: list[bytes] = []
+    remembered = module._remembered(lambda encoded: read.append(encoded))
+    wide = [bytes([number]) * (module._MOST_REMEMBERED // 4) for number in range(4)]
+    for encoded in (wide[0], wide[0], wide[1], wide[0]):
+        remembered(encoded)
+    assert read == wide[:2]
+    for encoded in (wide[2], wide[3], bytes(2 * module._MOST_REMEMBERED), wide[0], wide[0]):
+        remembered(encoded)
+    assert read.count(wide[0]) == 2
+
+
+@given(path=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), max_size=20))
+def test_a_path_is_encoded_as_the_structs_encode_it(path: list[str]) -> None:
+    expected = encode(ttypes.SlimColumnMetaData(path_in_schema=path))[1:-1]
+    assert module._encoded_path(tuple(path)) == expected
 
 
 def test_a_footer_that_is_not_walked_says_so() -> None:
