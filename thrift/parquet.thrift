@@ -347,6 +347,12 @@ struct DataPageHeader {
   4: required Encoding repetition_level_encoding
 }
 
+struct DataPageHeaderV2 {
+  1: required i32 num_values
+  2: required i32 num_nulls
+  3: required i32 num_rows
+}
+
 struct DictionaryPageHeader {
   1: required i32 num_values
   2: required Encoding encoding
@@ -360,6 +366,25 @@ struct PageHeader {
   4: optional i32 crc
   5: optional DataPageHeader data_page_header
   7: optional DictionaryPageHeader dictionary_page_header
+  8: optional DataPageHeaderV2 data_page_header_v2
+}
+
+/** What places, counts and bounds the data pages of a column chunk. */
+struct PageLocation {
+  1: required i64 offset
+  2: required i32 compressed_page_size
+  3: required i64 first_row_index
+}
+
+struct OffsetIndex {
+  1: required list<PageLocation> page_locations
+}
+
+struct ColumnIndex {
+  1: required list<bool> null_pages
+  2: required list<binary> min_values
+  3: required list<binary> max_values
+  5: optional list<i64> null_counts
 }
 
 // ---- bloom filters -----------------------------------------------------------------------

@@ -4549,6 +4549,104 @@ class DataPageHeader(object):
         return not (self == other)
 
 
+class DataPageHeaderV2(object):
+    """
+    Attributes:
+     - num_values
+     - num_nulls
+     - num_rows
+
+    """
+
+    __slots__ = (
+        'num_values',
+        'num_nulls',
+        'num_rows',
+    )
+
+
+    def __init__(self, num_values=None, num_nulls=None, num_rows=None,):
+        self.num_values = num_values
+        self.num_nulls = num_nulls
+        self.num_rows = num_rows
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.I32:
+                    self.num_values = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.I32:
+                    self.num_nulls = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.I32:
+                    self.num_rows = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('DataPageHeaderV2')
+        if self.num_values is not None:
+            oprot.writeFieldBegin('num_values', TType.I32, 1)
+            oprot.writeI32(self.num_values)
+            oprot.writeFieldEnd()
+        if self.num_nulls is not None:
+            oprot.writeFieldBegin('num_nulls', TType.I32, 2)
+            oprot.writeI32(self.num_nulls)
+            oprot.writeFieldEnd()
+        if self.num_rows is not None:
+            oprot.writeFieldBegin('num_rows', TType.I32, 3)
+            oprot.writeI32(self.num_rows)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.num_values is None:
+            raise TProtocolException(message='Required field num_values is unset!')
+        if self.num_nulls is None:
+            raise TProtocolException(message='Required field num_nulls is unset!')
+        if self.num_rows is None:
+            raise TProtocolException(message='Required field num_rows is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class DictionaryPageHeader(object):
     """
     Attributes:
@@ -4654,6 +4752,7 @@ class PageHeader(object):
      - crc
      - data_page_header
      - dictionary_page_header
+     - data_page_header_v2
 
     """
 
@@ -4664,16 +4763,18 @@ class PageHeader(object):
         'crc',
         'data_page_header',
         'dictionary_page_header',
+        'data_page_header_v2',
     )
 
 
-    def __init__(self, type=None, uncompressed_page_size=None, compressed_page_size=None, crc=None, data_page_header=None, dictionary_page_header=None,):
+    def __init__(self, type=None, uncompressed_page_size=None, compressed_page_size=None, crc=None, data_page_header=None, dictionary_page_header=None, data_page_header_v2=None,):
         self.type = type
         self.uncompressed_page_size = uncompressed_page_size
         self.compressed_page_size = compressed_page_size
         self.crc = crc
         self.data_page_header = data_page_header
         self.dictionary_page_header = dictionary_page_header
+        self.data_page_header_v2 = data_page_header_v2
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4716,6 +4817,12 @@ class PageHeader(object):
                     self.dictionary_page_header.read(iprot)
                 else:
                     iprot.skip(ftype)
+            elif fid == 8:
+                if ftype == TType.STRUCT:
+                    self.data_page_header_v2 = DataPageHeaderV2()
+                    self.data_page_header_v2.read(iprot)
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4750,6 +4857,10 @@ class PageHeader(object):
             oprot.writeFieldBegin('dictionary_page_header', TType.STRUCT, 7)
             self.dictionary_page_header.write(oprot)
             oprot.writeFieldEnd()
+        if self.data_page_header_v2 is not None:
+            oprot.writeFieldBegin('data_page_header_v2', TType.STRUCT, 8)
+            self.data_page_header_v2.write(oprot)
+            oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
 
@@ -4760,6 +4871,327 @@ class PageHeader(object):
             raise TProtocolException(message='Required field uncompressed_page_size is unset!')
         if self.compressed_page_size is None:
             raise TProtocolException(message='Required field compressed_page_size is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class PageLocation(object):
+    """
+    What places, counts and bounds the data pages of a column chunk.
+
+    Attributes:
+     - offset
+     - compressed_page_size
+     - first_row_index
+
+    """
+
+    __slots__ = (
+        'offset',
+        'compressed_page_size',
+        'first_row_index',
+    )
+
+
+    def __init__(self, offset=None, compressed_page_size=None, first_row_index=None,):
+        self.offset = offset
+        self.compressed_page_size = compressed_page_size
+        self.first_row_index = first_row_index
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.I64:
+                    self.offset = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.I32:
+                    self.compressed_page_size = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.I64:
+                    self.first_row_index = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('PageLocation')
+        if self.offset is not None:
+            oprot.writeFieldBegin('offset', TType.I64, 1)
+            oprot.writeI64(self.offset)
+            oprot.writeFieldEnd()
+        if self.compressed_page_size is not None:
+            oprot.writeFieldBegin('compressed_page_size', TType.I32, 2)
+            oprot.writeI32(self.compressed_page_size)
+            oprot.writeFieldEnd()
+        if self.first_row_index is not None:
+            oprot.writeFieldBegin('first_row_index', TType.I64, 3)
+            oprot.writeI64(self.first_row_index)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.offset is None:
+            raise TProtocolException(message='Required field offset is unset!')
+        if self.compressed_page_size is None:
+            raise TProtocolException(message='Required field compressed_page_size is unset!')
+        if self.first_row_index is None:
+            raise TProtocolException(message='Required field first_row_index is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class OffsetIndex(object):
+    """
+    Attributes:
+     - page_locations
+
+    """
+
+    __slots__ = (
+        'page_locations',
+    )
+
+
+    def __init__(self, page_locations=None,):
+        self.page_locations = page_locations
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.LIST:
+                    self.page_locations = []
+                    (_etype115, _size112) = iprot.readListBegin()
+                    for _i116 in range(_size112):
+                        _elem117 = PageLocation()
+                        _elem117.read(iprot)
+                        self.page_locations.append(_elem117)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('OffsetIndex')
+        if self.page_locations is not None:
+            oprot.writeFieldBegin('page_locations', TType.LIST, 1)
+            oprot.writeListBegin(TType.STRUCT, len(self.page_locations))
+            for iter118 in self.page_locations:
+                iter118.write(oprot)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.page_locations is None:
+            raise TProtocolException(message='Required field page_locations is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class ColumnIndex(object):
+    """
+    Attributes:
+     - null_pages
+     - min_values
+     - max_values
+     - null_counts
+
+    """
+
+    __slots__ = (
+        'null_pages',
+        'min_values',
+        'max_values',
+        'null_counts',
+    )
+
+
+    def __init__(self, null_pages=None, min_values=None, max_values=None, null_counts=None,):
+        self.null_pages = null_pages
+        self.min_values = min_values
+        self.max_values = max_values
+        self.null_counts = null_counts
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.LIST:
+                    self.null_pages = []
+                    (_etype122, _size119) = iprot.readListBegin()
+                    for _i123 in range(_size119):
+                        _elem124 = iprot.readBool()
+                        self.null_pages.append(_elem124)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.LIST:
+                    self.min_values = []
+                    (_etype128, _size125) = iprot.readListBegin()
+                    for _i129 in range(_size125):
+                        _elem130 = iprot.readBinary()
+                        self.min_values.append(_elem130)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.LIST:
+                    self.max_values = []
+                    (_etype134, _size131) = iprot.readListBegin()
+                    for _i135 in range(_size131):
+                        _elem136 = iprot.readBinary()
+                        self.max_values.append(_elem136)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.LIST:
+                    self.null_counts = []
+                    (_etype140, _size137) = iprot.readListBegin()
+                    for _i141 in range(_size137):
+                        _elem142 = iprot.readI64()
+                        self.null_counts.append(_elem142)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('ColumnIndex')
+        if self.null_pages is not None:
+            oprot.writeFieldBegin('null_pages', TType.LIST, 1)
+            oprot.writeListBegin(TType.BOOL, len(self.null_pages))
+            for iter143 in self.null_pages:
+                oprot.writeBool(iter143)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.min_values is not None:
+            oprot.writeFieldBegin('min_values', TType.LIST, 2)
+            oprot.writeListBegin(TType.STRING, len(self.min_values))
+            for iter144 in self.min_values:
+                oprot.writeBinary(iter144)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.max_values is not None:
+            oprot.writeFieldBegin('max_values', TType.LIST, 3)
+            oprot.writeListBegin(TType.STRING, len(self.max_values))
+            for iter145 in self.max_values:
+                oprot.writeBinary(iter145)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.null_counts is not None:
+            oprot.writeFieldBegin('null_counts', TType.LIST, 5)
+            oprot.writeListBegin(TType.I64, len(self.null_counts))
+            for iter146 in self.null_counts:
+                oprot.writeI64(iter146)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.null_pages is None:
+            raise TProtocolException(message='Required field null_pages is unset!')
+        if self.min_values is None:
+            raise TProtocolException(message='Required field min_values is unset!')
+        if self.max_values is None:
+            raise TProtocolException(message='Required field max_values is unset!')
         return
 
     def __repr__(self):
@@ -5572,6 +6004,13 @@ DataPageHeader.thrift_spec = (
     (3, TType.I32, 'definition_level_encoding', None, None, ),  # 3
     (4, TType.I32, 'repetition_level_encoding', None, None, ),  # 4
 )
+all_structs.append(DataPageHeaderV2)
+DataPageHeaderV2.thrift_spec = (
+    None,  # 0
+    (1, TType.I32, 'num_values', None, None, ),  # 1
+    (2, TType.I32, 'num_nulls', None, None, ),  # 2
+    (3, TType.I32, 'num_rows', None, None, ),  # 3
+)
 all_structs.append(DictionaryPageHeader)
 DictionaryPageHeader.thrift_spec = (
     None,  # 0
@@ -5589,6 +6028,28 @@ PageHeader.thrift_spec = (
     (5, TType.STRUCT, 'data_page_header', [DataPageHeader, None], None, ),  # 5
     None,  # 6
     (7, TType.STRUCT, 'dictionary_page_header', [DictionaryPageHeader, None], None, ),  # 7
+    (8, TType.STRUCT, 'data_page_header_v2', [DataPageHeaderV2, None], None, ),  # 8
+)
+all_structs.append(PageLocation)
+PageLocation.thrift_spec = (
+    None,  # 0
+    (1, TType.I64, 'offset', None, None, ),  # 1
+    (2, TType.I32, 'compressed_page_size', None, None, ),  # 2
+    (3, TType.I64, 'first_row_index', None, None, ),  # 3
+)
+all_structs.append(OffsetIndex)
+OffsetIndex.thrift_spec = (
+    None,  # 0
+    (1, TType.LIST, 'page_locations', (TType.STRUCT, [PageLocation, None], False), None, ),  # 1
+)
+all_structs.append(ColumnIndex)
+ColumnIndex.thrift_spec = (
+    None,  # 0
+    (1, TType.LIST, 'null_pages', (TType.BOOL, None, False), None, ),  # 1
+    (2, TType.LIST, 'min_values', (TType.STRING, 'BINARY', False), None, ),  # 2
+    (3, TType.LIST, 'max_values', (TType.STRING, 'BINARY', False), None, ),  # 3
+    None,  # 4
+    (5, TType.LIST, 'null_counts', (TType.I64, None, False), None, ),  # 5
 )
 all_structs.append(SplitBlockAlgorithm)
 SplitBlockAlgorithm.thrift_spec = (
