@@ -312,6 +312,9 @@ def verify(
 @click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
 @click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, one per line.")
 @click.option("--explain", is_flag=True, help="Print every row group, and why it is kept or skipped.")
+@click.option(
+    "--exact", is_flag=True, help="Also read the columns of row groups that are left, and skip those without the value."
+)
 @catalog_option
 @as_of_option
 @timezone_option
@@ -339,6 +342,7 @@ def prune(
     Examples:
       parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
       parquet-bloom prune events/ -w "id IN (1, 2)" --files-only | xargs du -h
+      parquet-bloom prune events/ -w "id = 'x'" --exact
       parquet-bloom prune db.events --catalog prod -w "id = 'x'"
       parquet-bloom prune --engine spark s3://lake/events -w "id = 'x'"
     """

@@ -11,6 +11,7 @@ OPTIONS = {
     "as_of": "--as-of",
     "catalog": "--catalog",
     "columns": "--column",
+    "exact": "--exact",
     "force": "--force",
     "fpp": "--fpp",
     "max_bytes": "--max-bytes",

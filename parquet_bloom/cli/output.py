@@ -274,6 +274,7 @@ def print_pruning(pruned: Pruning) -> None:
         f"{count_text(totals.row_groups, 'row group')} must be read: {size}"
         + (f", and {count_text(totals.files_not_pruned, 'whole file')} of {whole}" if totals.files_not_pruned else "")
         + f"; {totals.row_groups_by_statistics:,} excluded by statistics, {totals.row_groups_by_filters:,} by filters"
+        + (f", {totals.row_groups_by_data:,} by reading columns" if totals.row_groups_by_data else "")
         + (f"; {count_text(totals.files_excluded, 'file')} excluded by table metadata" if totals.files_excluded else "")
     )
 

@@ -146,6 +146,7 @@ def prune(
     paths: Any,
     where: Any,
     *,
+    exact: bool = False,
     catalog: str | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -167,7 +168,7 @@ def prune(
     if setting(spark, "spark.sql.parquet.enableVectorizedReader") == "false":
         predicate = without_nulls(predicate)  # its other reader makes NULL of what a narrower type cannot hold
     view = SparkView.of_session(spark, settings.case_sensitive)
-    work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view)
+    work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view, exact)
     found, findings = without_conflicts(
         lambda conflicting: _verdicts(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
         discard=lambda frame: frame.unpersist(),
@@ -222,6 +223,7 @@ class _Prune:
     case_sensitive: bool
     storage_options: StorageOptions
     view: SparkView
+    exact: bool
     conflicting: frozenset[int] = frozenset()
 
     def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
@@ -229,9 +231,16 @@ class _Prune:
         sources = find(there, storage_options=self.storage_options)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
         evaluator = FileEvaluator(
-            self.predicate, timezone=self.timezone, case_sensitive=self.case_sensitive, table=table, view=self.view
+            self.predicate,
+            timezone=self.timezone,
+            case_sensitive=self.case_sensitive,
+            table=table,
+            view=self.view,
+            open_files={} if self.exact else None,
         )
         files, findings = evaluator.evaluate(sources, conflicting=self.conflicting)
+        if self.exact:
+            files = evaluator.plan_exact(sources, files).carry_out()
         yield from _with_note([*files, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 

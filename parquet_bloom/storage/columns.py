@@ -7,9 +7,10 @@ chunk, the nodes above it, and no logical types; INT96 is read as twelve bytes.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
+from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
@@ -63,13 +65,85 @@ class ColumnChunks:
         chunk = self._chunk(row_group, leaf)
         if problem := self._footer.chunk_problem(row_group, leaf):
             raise CorruptFileError(problem, path=self._source.name)
-        try:
+        with self._named_errors(row_group, leaf):
             if chunk.num_values == 0:
                 return
             if _is_all_dictionary(chunk) and not each:
                 yield run(self._source, _read_dictionary(chunk, leaf, self._footer.start))
             else:
-                yield from self._decode(row_group, leaf, chunk)
+                local = self._source.local
+                handle = pa.OSFile(str(local)) if local else open_chunk(self._source, *pages_extent(chunk))
+                num_rows = self._footer.row_groups[row_group].num_rows
+                counts = yield from self._decode(handle, leaf, chunk, num_rows)
+                self._check_counts(row_group, leaf, chunk, num_rows, *counts)
+
+    # ---- the same, as plans
+
+    def num_bytes(self, row_group: int, leaf: LeafColumn) -> int:
+        """Return how many bytes `read` asks for: of the dictionary if it has every value, else of all pages."""
+        chunk = self._chunk(row_group, leaf)
+        return len(_dictionary_extent(chunk) if _is_all_dictionary(chunk) else ByteRange(*pages_extent(chunk)))
+
+    def has_dictionary_alone(self, row_group: int, leaf: LeafColumn) -> bool:
+        """Return whether the dictionary has every value of the chunk."""
+        return _is_all_dictionary(self._chunk(row_group, leaf))
+
+    def read(self, row_group: int, leaf: LeafColumn, pages: Sequence[Page] | None = None) -> Plan[Iterator[pa.Array]]:
+        """Plan to return what `values` yields, or the values of some of the data pages of a chunk that has pages.
+
+        The arrays are decoded as they are taken, which raises the same errors.
+        """
+        chunk = self._chunk(row_group, leaf)
+        if problem := self._footer.chunk_problem(row_group, leaf):
+            raise CorruptFileError(problem)
+        if pages is None and _is_all_dictionary(chunk):
+            (data,) = yield [_dictionary_extent(chunk)]
+            return self._values_of_dictionary(row_group, leaf, chunk, data)
+        if pages is None:
+            wanted = [ByteRange(*pages_extent(chunk))]
+        else:
+            dictionary = [_dictionary_extent(chunk)] if _has_dictionary_page(chunk) else []
+            wanted = [*dictionary, *(page.extent for page in pages)]
+        if any(not len(MAGIC) <= start < stop <= self._footer.start for start, stop in wanted):
+            raise CorruptFileError(f"{self._at(row_group, leaf)}: its pages are not between the magic and the footer")
+        parts = yield wanted
+        if any(len(part) < len(extent) for part, extent in zip(parts, wanted, strict=True)):
+            raise CorruptFileError(f"the file ends inside {self._at(row_group, leaf)}")
+        if pages is None:
+            return self._values_of_pages(row_group, leaf, chunk, parts[0])
+        return self._values_of_some(row_group, leaf, chunk, parts, pages)
+
+    def _values_of_dictionary(self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes) -> Iterator[pa.Array]:
+        with self._named_errors(row_group, leaf):
+            yield _dictionary(chunk, leaf, data)
+
+    def _values_of_pages(self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes) -> Iterator[pa.Array]:
+        num_rows = self._footer.row_groups[row_group].num_rows
+        before = chunk.data_page_offset - pages_extent(chunk)[0]
+        moved = _moved(chunk, before, len(data), chunk.num_values)
+        with self._named_errors(row_group, leaf):
+            counts = yield from self._decode(pa.BufferReader(MAGIC + data), leaf, moved, num_rows)
+        self._check_counts(row_group, leaf, chunk, num_rows, *counts)
+
+    def _values_of_some(
+        self, row_group: int, leaf: LeafColumn, chunk: Any, parts: list[bytes], pages: Sequence[Page]
+    ) -> Iterator[pa.Array]:
+        num_rows = sum(page.num_rows for page in pages)
+        of_pages = parts[len(parts) - len(pages) :]
+        for page, data in zip(pages, of_pages, strict=True):
+            _check_page(page, data)
+        before = len(parts[0]) if len(parts) > len(pages) else 0
+        data = b"".join((MAGIC, *parts))
+        moved = _moved(chunk, before, len(data) - len(MAGIC), num_rows)
+        with self._named_errors(row_group, leaf):
+            rows, entries, _ = yield from self._decode(pa.BufferReader(data), leaf, moved, num_rows)
+        if not rows == entries == num_rows:
+            raise CorruptFileError(f"{self._at(row_group, leaf)}: pages of {num_rows} rows have {entries} values")
+
+    @contextlib.contextmanager
+    def _named_errors(self, row_group: int, leaf: LeafColumn) -> Iterator[None]:
+        try:
+            yield
         except (pa.ArrowNotImplementedError, NotImplementedError) as error:
             raise UnsupportedError(f"{self._at(row_group, leaf)}: {error}") from error
         except (pa.ArrowException, OSError) as error:
@@ -78,12 +152,11 @@ class ColumnChunks:
             what = f"{self._at(row_group, leaf)} does not decode: {error}"
             raise CorruptFileError(what, path=self._source.name) from error
 
-    def _decode(self, row_group: int, leaf: LeafColumn, chunk: Any) -> Iterator[pa.Array]:
-        num_rows = self._footer.row_groups[row_group].num_rows
+    def _decode(
+        self, handle: Any, leaf: LeafColumn, chunk: Any, num_rows: int
+    ) -> Generator[pa.Array, None, tuple[int, int, int]]:
+        """Yield the values of a chunk's pages; return how many rows, values and nulls there were."""
         metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
-        handle = (
-            pa.OSFile(str(self._source.local)) if self._source.local else open_chunk(self._source, *pages_extent(chunk))
-        )
         entries = rows = nulls = 0
         with (
             handle,
@@ -101,10 +174,11 @@ class ColumnChunks:
                 entries += len(array)
                 nulls += array.null_count
                 yield array
-        self._check_counts(row_group, leaf, chunk, rows, entries, nulls)
+        return rows, entries, nulls
 
-    def _check_counts(self, row_group: int, leaf: LeafColumn, chunk: Any, rows: int, entries: int, nulls: int) -> None:
-        expected = self._footer.row_groups[row_group].num_rows
+    def _check_counts(
+        self, row_group: int, leaf: LeafColumn, chunk: Any, expected: int, rows: int, entries: int, nulls: int
+    ) -> None:
         counted = chunk.statistics.null_count if chunk.statistics else None
         # Below a repeated node num_values also counts empty lists, which decoding does not show.
         flat = not leaf.is_repeated
@@ -129,12 +203,11 @@ class ColumnChunks:
 
 def _is_all_dictionary(chunk: Any) -> bool:
     pages = [s for s in chunk.encoding_stats or () if s.page_type in _DATA_PAGES and s.count]
-    return (
-        bool(pages)
-        and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages)
-        and bool(chunk.dictionary_page_offset)
-        and 0 < chunk.dictionary_page_offset < (chunk.data_page_offset or 0)
-    )
+    return bool(pages) and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages) and _has_dictionary_page(chunk)
+
+
+def _has_dictionary_page(chunk: Any) -> bool:
+    return 0 < (chunk.dictionary_page_offset or 0) < (chunk.data_page_offset or 0)
 
 
 def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
@@ -143,6 +216,16 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     if start >= stop:
         raise CorruptFileError("the dictionary page starts after the data pages", offset=start)
     (data,) = yield [ByteRange(start, stop)]
+    return _dictionary(chunk, leaf, data)
+
+
+def _dictionary_extent(chunk: Any) -> ByteRange:
+    return ByteRange(chunk.dictionary_page_offset, chunk.data_page_offset)
+
+
+def _dictionary(chunk: Any, leaf: LeafColumn, data: bytes) -> pa.Array:
+    """Return the values of a dictionary page, which `data` starts with."""
+    start = chunk.dictionary_page_offset
     header, length = decode(ttypes.PageHeader, data)
     dictionary = header.dictionary_page_header
     page = data[length : length + (header.compressed_page_size or 0)]
@@ -160,6 +243,33 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     if len(values) != dictionary.num_values or _plain_size(values, leaf) != header.uncompressed_page_size:
         raise CorruptFileError("the dictionary page does not contain the values that its header counts", offset=start)
     return values
+
+
+def _check_page(page: Page, data: bytes) -> None:
+    """Raise `CorruptFileError` if a data page has another size or number of values than the page index says."""
+    header, length = decode(ttypes.PageHeader, data)
+    counted = header.data_page_header or header.data_page_header_v2
+    if (
+        header.type not in _DATA_PAGES
+        or counted is None
+        or counted.num_values != page.num_rows
+        or length + (header.compressed_page_size or 0) != len(data)
+    ):
+        raise CorruptFileError("a data page is not what the page index says", offset=page.extent.start)
+
+
+def _moved(chunk: Any, before: int, size: int, num_values: int) -> Any:
+    """Return a chunk's metadata for `size` bytes of pages right behind the magic, `before` of them the dictionary's."""
+    return ttypes.ColumnMetaData(
+        type=chunk.type,
+        encodings=chunk.encodings,
+        codec=chunk.codec,
+        num_values=num_values,
+        total_uncompressed_size=chunk.total_uncompressed_size,
+        total_compressed_size=size,
+        data_page_offset=len(MAGIC) + before,
+        dictionary_page_offset=len(MAGIC) if before else None,
+    )
 
 
 def _plain_size(values: pa.Array, leaf: LeafColumn) -> int:

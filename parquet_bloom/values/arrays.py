@@ -86,6 +86,18 @@ def _arrow_types(leaf: LeafColumn) -> tuple[Any, ...]:
     )
 
 
+def hashes_among(leaf: LeafColumn, array: pa.Array, wanted: pa.UInt64Array) -> set[int]:
+    """Return those of the wanted hashes that `hash_array` and `companion_hashes` return for an array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: set[int] = set()
+    for data in (hash_array(leaf, array), companion_hashes(leaf, array)):
+        hashes = pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
+        found.update(hashes.filter(pc.is_in(hashes, wanted)).to_pylist())
+    return found
+
+
 def plain_value(array: pa.Array, index: int) -> bytes:
     """Return the plain encoding of one value of such an array; it must not be null."""
     value = array[index]

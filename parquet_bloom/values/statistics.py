@@ -116,10 +116,31 @@ class StatisticsReader:
         )
         return ColumnStatistics(chunk.num_values, nulls, low, high, is_exact, "")
 
+    def read_page(self, footer: Footer, num_rows: int, bounds: tuple[bytes, bytes] | None) -> ColumnStatistics:
+        """Return the statistics of a data page with these bounds in the page index; None if it has only nulls.
+
+        They are trusted as those of column chunks are.
+        """
+        if problem := self.why_no_pages(footer):
+            return ColumnStatistics(num_rows, None, why_untrusted=problem)
+        if bounds is None:
+            return ColumnStatistics(num_rows, num_rows)
+        assert self._key is not None
+        low, high = map(self._key, bounds)
+        if low is None or high is None or low > high:
+            return ColumnStatistics(num_rows, None, why_untrusted="the bounds of the page are damaged")
+        return ColumnStatistics(num_rows, None, low, high, why_untrusted="")
+
+    def why_no_pages(self, footer: Footer) -> str | None:
+        """Return why the bounds of pages cannot be trusted in this file, or None."""
+        if self._key is None:
+            return _NO_ORDER
+        return self._why_damaged(footer) or self._why_unsorted(footer)
+
     def _trusted_pair(self, footer: Footer, statistics: Any) -> tuple[Key | None, Key | None] | str:
         """Return min and max, or why they cannot be trusted."""
         if self._key is None:
-            return "the column's type has no sort order"
+            return _NO_ORDER
         if problem := self._why_damaged(footer):
             return problem
         if statistics.min_value is not None and statistics.max_value is not None:
@@ -147,6 +168,8 @@ class StatisticsReader:
             return "the statistics use an unknown sort order"
         return None
 
+
+_NO_ORDER = "the column's type has no sort order"
 
 _USUAL = IS_IN_ORDER | HAS_STATISTICS | HAS_LOW | HAS_HIGH
 _LOW_EXACTNESS, _HIGH_EXACTNESS = KNOWS_LOW_EXACT | LOW_IS_EXACT, KNOWS_HIGH_EXACT | HIGH_IS_EXACT

@@ -47,6 +47,7 @@ from parquet_bloom.tables import fsspec_options
 from parquet_bloom.tables.recorded import Recorded
 from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
 from parquet_bloom.values.statistics import ColumnStatistics
+from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
@@ -60,6 +61,7 @@ def prune(
     case_sensitive: bool = True,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    exact: bool = False,
     strict: bool = False,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -88,6 +90,8 @@ def prune(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        exact: Also read the columns of the row groups that are left, where the condition compares them with `=` or
+            `IN`, and prune those that do not contain the value.
         strict: Raise for a file that cannot be read, instead of keeping it.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -135,10 +139,13 @@ def prune(
         log=log,
         index=opened.index,
         table=table,
+        open_files={} if exact else None,
     )
     files, findings = evaluator.evaluate_all(sources, progress)
     if any(file.not_pruned is None for file in files):
         findings.raise_unless_bound()
+    if exact:
+        files = evaluator.plan_exact(sources, files).carry_out(progress)
     evaluator.strays.rest(sources)
     pairs = [pair for pair in zip(files, sources, strict=True) if pair[1] not in evaluator.strays or pair[0].is_kept]
     verdicts, evaluated = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
@@ -150,6 +157,7 @@ class FileEvaluator:
     """Reads and evaluates files with the options of a call.
 
     `strays` are files that were found not to be Parquet; `view` is how the reader of the files will see them.
+    `open_files` collects what is known of the files that might match, if they may be pruned exactly.
     """
 
     predicate: Predicate
@@ -164,6 +172,26 @@ class FileEvaluator:
     table: TableFiles | None = None
     strays: Strays = field(default_factory=Strays)
     view: View | None = None
+    open_files: dict[Source, tuple[BoundPredicate, FileWithFooter]] | None = None
+
+    def plan_exact(self, sources: Sequence[Source], files: list[FileVerdict]) -> ExactPlan:
+        """Return what would be read to prune the row groups that are left exactly.
+
+        `sources` and `files` are what `evaluate_all`, called on an evaluator with `open_files={}`, took and returned.
+        Nothing is read yet: the plan has the `num_row_groups` and, at most, the `num_bytes` that it would read.
+        `carry_out()` reads them and returns the new verdicts.
+        """
+        assert self.open_files is not None
+        return ExactPlan(
+            sources,
+            files,
+            self.open_files,
+            not_pruned=self._not_pruned,
+            keep_changed=self._keep_changed,
+            strict=self.strict,
+            limits=self.limits,
+            log=self.log,
+        )
 
     def evaluate_all(
         self, sources: list[Source], progress: Progress | None = None
@@ -320,6 +348,8 @@ class FileEvaluator:
             verdicts[row_group] = bound.evaluate(file, row_group)
         if kept.problem and any(equality_columns(self.predicate)):
             verdicts = [v._replace(reason=kept.explained(v.reason)) if v.rank is MIGHT else v for v in verdicts]
+        if self.open_files is not None and any(verdict.rank is not CANNOT for verdict in verdicts):
+            self.open_files[source] = bound, file
         return _record(source, footer, verdicts)
 
     def _leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:

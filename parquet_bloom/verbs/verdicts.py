@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 from parquet_bloom.predicates.evaluation import FILTER, MIGHT
+from parquet_bloom.predicates.exact import DATA
 from parquet_bloom.tables.snapshots import TableFiles
 
 Answer = Literal["MIGHT_MATCH", "CANNOT_MATCH"]
@@ -139,8 +140,9 @@ class Pruning(Table):
             files_excluded=sum(file.excluded is not None for file in self.all_files),
             row_groups=len(groups),
             row_groups_kept=len(self.kept_row_groups),
-            row_groups_by_statistics=sum(group.by != FILTER for group in skipped),
+            row_groups_by_statistics=sum(group.by not in (FILTER, DATA) for group in skipped),
             row_groups_by_filters=sum(group.by == FILTER for group in skipped),
+            row_groups_by_data=sum(group.by == DATA for group in skipped),
             bytes=sum(group.stop - group.start for group in groups),
             bytes_kept=sum(group.stop - group.start for group in self.kept_row_groups),
             bytes_not_pruned=sum(file.size for file in self.all_files if file.not_pruned is not None),
@@ -177,6 +179,7 @@ class Totals(Record):
     """Sums over all files of a pruning; files that were not pruned, or were excluded, have no row groups here.
 
     What types and partitions excluded counts as `row_groups_by_statistics`: it took no filter.
+    `row_groups_by_data` are those that `exact` excluded.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("files", "files_kept", "row_groups", "row_groups_kept", "bytes", "bytes_kept")
@@ -189,6 +192,7 @@ class Totals(Record):
     row_groups_kept: int
     row_groups_by_statistics: int
     row_groups_by_filters: int
+    row_groups_by_data: int
     bytes: int
     bytes_kept: int
     bytes_not_pruned: int

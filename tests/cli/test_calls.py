@@ -140,6 +140,7 @@ def spark_calls(monkeypatch, tmp_path):
         ("prune a b --where x=1 --files-only", "prune(['a', 'b'], 'x=1')"),
         ("prune a -w x=1 --explain --strict", "prune(['a'], 'x=1', strict=True)"),
         ("prune a -w x=1 -q --absent", "prune(['a'], 'x=1')"),
+        ("prune a -w x=1 --exact", "prune(['a'], 'x=1', exact=True)"),
         ("prune a -w x=1 --timezone UTC --json", "prune(['a'], 'x=1', timezone='UTC')"),
         ("lookup a -c x -k keys.txt", "lookup(['a'], 'x', 'keys.txt')"),
         ("lookup a -c x -k -", "lookup(['a'], 'x', '/dev/stdin')"),
@@ -226,6 +227,7 @@ def test_what_is_not_given_has_the_same_default(calls):
         ("drop a --restore --dry-run", "drop(s, ['a'], restore=True, dry_run=True)"),
         ("verify a -c x", "verify(s, ['a'], ['x'])"),
         ("prune a -w x=1 --explain", "prune(s, ['a'], 'x=1')"),
+        ("prune a -w x=1 --exact", "prune(s, ['a'], 'x=1', exact=True)"),
         ("lookup a -c x -k keys.txt -o out", "lookup(s, ['a'], 'x', 'keys.txt')"),
     ],
 )

@@ -21,7 +21,7 @@ from parquet_bloom.predicates.tree import And, Comparison, In, Or, Predicate
 from parquet_bloom.verbs.prune import prune
 from parquet_bloom.verbs.verdicts import Pruning
 
-PROOFS = {"statistics", "filter", "partition", "type"}
+PROOFS = {"statistics", "filter", "partition", "type", "data"}
 
 EXAMPLES = int(os.environ.get("PARQUET_BLOOM_EXAMPLES", "20"))
 """Of each property; a few hundred take some minutes and are worth it after a change to evaluation."""
@@ -59,8 +59,20 @@ def check_world(world: World, wanted: list[Predicate], path: Path, zone: str = "
         for condition in wanted:
             truth = oracle.matches(condition)
             result = prune(path, condition, timezone=zone)
+            exact = prune(path, condition, timezone=zone, exact=True)
+            check_exact(result, exact)
             if truth is not None:
                 check(result, path, truth)
+                check(exact, path, truth)
+
+
+def check_exact(plain: Pruning, exact: Pruning) -> None:
+    """Reading columns only ever prunes more, and what it did not touch stays as it was."""
+    for before, after in zip(plain.rows, exact.rows, strict=True):
+        if not before.is_kept:
+            assert after == before
+        elif not after.is_kept:
+            assert after.by == "data"
 
 
 def pyarrow_filters(world: World) -> dict[str, Any]:
@@ -238,5 +250,8 @@ def test_no_row_of_other_writers_is_lost(
             for condition in wanted:
                 truth = oracle.matches(condition)
                 result = prune(path, condition, timezone="UTC")
+                exact = prune(path, condition, timezone="UTC", exact=True)
+                check_exact(result, exact)
                 if truth is not None:
                     check(result, path, truth)
+                    check(exact, path, truth)
