@@ -1,11 +1,13 @@
 """The command line for `python -m parquet_bloom`, and for `spark-submit`, which runs files whose names end in .py."""
 
+import gc
 import sys
 from pathlib import Path
 
 
 def main() -> None:
     """Run the command line; where it cannot even be loaded, exit with 2: 1 would be a verdict."""
+    gc.set_threshold(50_000)  # what a command imports and reads lives until it ends
     try:
         from parquet_bloom.cli import commands
     except Exception as error:

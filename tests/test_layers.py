@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,6 +164,36 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 def test_inspecting_needs_no_pages_decoded() -> None:
     assert "pyarrow.parquet" not in loaded_by("from parquet_bloom import inspect")
+
+
+HEAVY = {"numpy", "pandas", "pyarrow", "fsspec", "asyncio", "email", "ssl", "hashlib", "sqlglot", "rich"}
+COMMANDS = {
+    "prune lake --where 'id = 5' --files-only": set(),
+    "prune lake --where 'id = 5'": {"rich"},
+    "prune lake --where 'id = 5 AND id < 9' --files-only": {"sqlglot", "email"},
+    "probe lake id 5": set(),
+    "inspect lake/a.parquet": {"rich"},
+    "--help": set(),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_imports_only_what_it_needs(command: str, tmp_path: Path) -> None:
+    """What it need not import takes longer than what it does: pyarrow alone as long as all else."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "lake").mkdir()
+    options = {"id": {"ndv": 100, "fpp": 0.01}}
+    pq.write_table(pa.table({"id": [4, 5, 6]}), tmp_path / "lake" / "a.parquet", bloom_filter_options=options)
+    loaded = loaded_by(
+        f"import os; os.chdir({str(tmp_path)!r}); sys.argv = {['parquet-bloom', *shlex.split(command)]!r}\n"
+        "from parquet_bloom.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
+    )
+    tables = {"parquet_bloom.tables." + kind for kind in ("delta", "hudi", "iceberg", "paimon")}
+    others = {"parquet_bloom.filters." + kind for kind in ("hudi", "paimon", "index")}
+    assert loaded & (HEAVY | tables | others) == COMMANDS[command]
 
 
 def test_every_public_name_can_be_had() -> None:

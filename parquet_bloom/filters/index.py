@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -36,10 +35,9 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, R
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import Limits, RequestLog, drive, read_whole
-from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_open_file, listed
+from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
+from parquet_bloom.storage.listing import Source, StorageOptions
 
-FOLDER = "_bloom_index"
 FORMAT = 2
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -440,28 +438,9 @@ def open_index(
     return index
 
 
-def index_of(
-    paths: PathLike | Iterable[PathLike],
-    sources: Sequence[Source],
-    *,
-    storage_options: StorageOptions = None,
-    filesystem: Any = None,
-    cache: Cache,
-    log: RequestLog | None = None,
-) -> BloomIndex | None:
-    """Return the index of `paths`, if that is one directory and has an index; `sources` are the files in it."""
-    named = listed(paths)
-    if len(named) != 1 or not sources or is_open_file(named[0]):
-        return None
-    root = os.fspath(named[0])
-    if any(char in root for char in "*?[") or root.rstrip("/").endswith(sources[0].relative):
-        return None  # a glob, or a file
-    return open_index(root, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
-
-
 def folder_of(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
     """Return the folder of the index of the data below `root`."""
-    return Folder(f"{root.rstrip('/')}/{FOLDER}", storage_options=storage_options, filesystem=filesystem)
+    return Folder(f"{root.rstrip('/')}/{INDEX_FOLDER}", storage_options=storage_options, filesystem=filesystem)
 
 
 class Newest(NamedTuple):

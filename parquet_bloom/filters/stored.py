@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
-from parquet_bloom.filters import hudi, paimon
-from parquet_bloom.filters.index import FOLDER, BloomIndex, open_index
 from parquet_bloom.filters.protocol import Description, FileFilter
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import format_path
-from parquet_bloom.storage.cache import SHARED
+from parquet_bloom.storage.cache import SHARED, Cache
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive
-from parquet_bloom.storage.listing import Source, StorageOptions, files_below, find, resolve
+from parquet_bloom.storage.folder import INDEX_FOLDER
+from parquet_bloom.storage.listing import (
+    PathLike,
+    Source,
+    StorageOptions,
+    files_below,
+    find,
+    is_local,
+    is_open_file,
+    listed,
+    resolve,
+)
 from parquet_bloom.storage.store_errors import ask
 from parquet_bloom.tables import LiveFile, snapshot_of
 from parquet_bloom.tables.detect import TABLE_MARKS
+
+if TYPE_CHECKING:
+    from parquet_bloom.filters.hudi import HudiFilter
+    from parquet_bloom.filters.index import BloomIndex
 
 FILES_AT_ONCE = 64
 """The filters of this many files are in memory at once; Paimon's default is 0.6 MB for each column."""
@@ -70,10 +85,12 @@ def unusable_filters(footer: Footer) -> Sequence[OtherFilter]:
     return (stored,) if isinstance(stored, OtherFilter) else ()
 
 
-def _of_hudi(footer: Footer) -> hudi.HudiFilter | OtherFilter | None:
+def _of_hudi(footer: Footer) -> HudiFilter | OtherFilter | None:
     """Return the filter in a footer, or why it cannot be used; read once for each footer in memory."""
     if _MARK not in footer.notes:
         return None
+    from parquet_bloom.filters import hudi
+
     if footer.derived.hudi_filters is None:
         try:
             stored = hudi.filter_of(footer)
@@ -110,6 +127,8 @@ def with_table_filters(
             if index.path and index.path not in at:
                 filters[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path} is gone")
             else:
+                from parquet_bloom.filters import paimon
+
                 where = at[index.path] if index.path else source
                 jobs.append((source, where, paimon.filters_of_table(file, where.size, columns=columns)))
         outcomes = drive(((where, plan) for _, where, plan in jobs), limits=limits, log=log)
@@ -148,14 +167,40 @@ def with_filters_of_their_tables(
     return with_table_filters(sources, live, columns, storage_options=storage_options)
 
 
+def index_of(
+    paths: PathLike | Iterable[PathLike],
+    sources: Sequence[Source],
+    *,
+    storage_options: StorageOptions = None,
+    filesystem: Any = None,
+    cache: Cache,
+    log: RequestLog | None = None,
+) -> BloomIndex | None:
+    """Return the index of `paths`, if that is one directory and has an index; `sources` are the files in it."""
+    named = listed(paths)
+    if len(named) != 1 or not sources or is_open_file(named[0]):
+        return None
+    root = os.fspath(named[0])
+    if any(char in root for char in "*?[") or root.rstrip("/").endswith(sources[0].relative):
+        return None  # a glob, or a file
+    fs, inner = resolve(root, filesystem, storage_options)
+    if is_local(fs) and not Path(inner, INDEX_FOLDER).is_dir():
+        return None
+    from parquet_bloom.filters.index import open_index
+
+    return open_index(root, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+
+
 def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
     """Return the entries for files in the indexes of the folders above them, up to the folder that was searched."""
     entries: dict[Source, list[OtherFilter]] = {}
     indexes: dict[tuple[int, str], BloomIndex | None] = {}
     for source, root, holds in _above(sources):
-        if FOLDER not in holds:
+        if INDEX_FOLDER not in holds:
             continue
         if (key := (id(source.fs), root)) not in indexes:
+            from parquet_bloom.filters.index import open_index
+
             indexes[key] = open_index(root, filesystem=source.fs, cache=SHARED)
         if (index := indexes[key]) is not None:
             named = replace(source, relative=source.path.removeprefix(root).lstrip("/"))
@@ -189,7 +234,7 @@ def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
             folder = posixpath.dirname(folder)
 
 
-_MARKS = {FOLDER, *TABLE_MARKS["Paimon"]}
+_MARKS = {INDEX_FOLDER, *TABLE_MARKS["Paimon"]}
 
 
 def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
@@ -208,6 +253,8 @@ def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
 
 
 def _is_folder(fs: Any, path: str) -> bool:
+    if is_local(fs):
+        return Path(path).is_dir()
     try:
         return bool(ask(path, fs.isdir, path))
     except OSError:

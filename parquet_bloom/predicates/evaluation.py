@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from parquet_bloom.errors import (
     CorruptFileError,
     describe_error,
 )
-from parquet_bloom.filters.index import IndexedSchema
 from parquet_bloom.filters.parquet import NO_FILTER, why_unusable
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.format.footer import FilterLocation, Footer
@@ -40,6 +39,9 @@ from parquet_bloom.predicates.tree import (
 from parquet_bloom.predicates.typing import is_float
 from parquet_bloom.values.ordering import Interval
 from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
+
+if TYPE_CHECKING:
+    from parquet_bloom.filters.index import IndexedSchema
 
 
 class Rank(enum.IntEnum):

@@ -22,11 +22,6 @@ from parquet_bloom.predicates.tree import MIRRORED, And, Comparison, Constant, I
 from parquet_bloom.values.literals import normalize_literal
 
 
-def is_expression(where: Any) -> bool:
-    """Return whether this is a pyarrow `Expression`, without importing pyarrow."""
-    return type(where).__module__.startswith("pyarrow.") and type(where).__name__ == "Expression"
-
-
 def from_expression(expression: Any) -> Predicate:
     """Return the predicate of a pyarrow `Expression`; what is not understood is `Opaque`.
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.format.schema import ColumnPath
-from parquet_bloom.predicates.expressions import from_expression, is_expression
 from parquet_bloom.predicates.tree import (
     MIRRORED,
     And,
@@ -43,7 +42,9 @@ def to_predicate(where: Any) -> Predicate:
         return parse_sql(where)
     if isinstance(where, list | tuple):
         return from_filters(where)
-    if is_expression(where):
+    if type(where).__module__.startswith("pyarrow.") and type(where).__name__ == "Expression":
+        from parquet_bloom.predicates.expressions import from_expression
+
         return require_shallow(from_expression(where))
     raise PredicateError(
         "a condition is SQL text, a list of filters, a pyarrow Expression, or built with col(), not "
@@ -61,6 +62,11 @@ def parse_sql(text: str) -> Predicate:
     Text literals get their type from the column that they are compared with. Functions, arithmetic, subqueries and
     comparisons of two columns become `Opaque`. Raises `PredicateError` with the position if the text does not parse.
     """
+    comparison = _plain_comparison(text)
+    return _by_sqlglot(text) if comparison is None else comparison
+
+
+def _by_sqlglot(text: str) -> Predicate:
     from sqlglot import Dialect, exp
     from sqlglot.errors import SqlglotError
 
@@ -73,6 +79,35 @@ def parse_sql(text: str) -> Predicate:
         raise _parse_error(text, error) from None
     except RecursionError:
         raise PredicateError("the condition is nested too deeply") from None
+
+
+def _plain_comparison(text: str) -> Comparison | None:
+    """Return the predicate of `column op literal` without sqlglot, whose import takes longer than many a `prune`.
+
+    None for all other text: only names, whole numbers and text without quotes or backslashes in it are read here.
+    """
+    match = _PLAIN.fullmatch(text)
+    if match is None or match["column"].lower() in _NOT_COLUMNS:
+        return None
+    value = Text(match["text"]) if match["number"] is None else int(match["number"])
+    return Comparison("<>" if match["op"] == "!=" else match["op"], (match["column"],), value)
+
+
+_PLAIN = re.compile(
+    r" *(?P<column>[A-Za-z_][A-Za-z0-9_]*) *(?P<op>=|<>|!=|<=>|<=|>=|<|>) *"
+    r"(?:(?P<number>-?[0-9]{1,18})|'(?P<text>[^'\\]*)') *"
+)
+
+_WORDS = """
+    alter and any array as between call case connect_by_root create cross current_catalog current_database current_date
+    current_schema current_time current_timestamp current_user distinct drop else except execute explain false fetch for
+    from glob grant having if ilike inner insert intersect interval into join lateral like list localtime localtimestamp
+    map minus not notnull null nullable object on optimize or outer partitioned_by prepare qualify range regexp rename
+    returning revoke rlike rollback select serdeproperties session_user show some struct tablesample then true uncache
+    union using vacuum values when where with xor
+"""
+_NOT_COLUMNS = frozenset(_WORDS.split())
+"""Names that are something else in SQL, at least to sqlglot."""
 
 
 def _parse_error(text: str, error: Any) -> PredicateError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from parquet_bloom.errors import PredicateError, UnsupportedError
-from parquet_bloom.filters.index import index_of
+from parquet_bloom.filters.stored import index_of
 from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted, understood
 from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, local_path, merging_table, name_of, paths_of

@@ -24,6 +24,9 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.storage.store_errors import ask
 
+INDEX_FOLDER = "_bloom_index"
+"""The folder of an index, in the directory of its data files."""
+
 
 class Folder:
     """A folder of files that are written once and never changed, on any file system."""

@@ -7,6 +7,7 @@ import glob as globbing
 import logging
 import os
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -259,17 +260,33 @@ def _located(path: Any, number: int, filesystem: Any, storage_options: StorageOp
     return opened, opened.path
 
 
+class _LocalDisks:
+    """fsspec's file system for local paths. fsspec is imported only when more than its identity is needed."""
+
+    def __getattr__(self, name: str) -> Any:
+        from fsspec.implementations.local import LocalFileSystem
+
+        return getattr(LocalFileSystem(), name)
+
+    def __reduce__(self) -> str:
+        return "LOCAL"  # there is only one, also in another process
+
+
+LOCAL: Any = _LocalDisks()
+"""The file system of every local path."""
+
+
 def as_fsspec(filesystem: Any) -> Any:
     """Return a file system of fsspec: pyarrow's are wrapped or, if they wrap one of fsspec's, unwrapped."""
     if not type(filesystem).__module__.startswith("pyarrow."):
-        return filesystem
-    from fsspec.implementations.local import LocalFileSystem
+        fsspec_local = sys.modules.get("fsspec.implementations.local")
+        return LOCAL if fsspec_local and type(filesystem) is fsspec_local.LocalFileSystem else filesystem
     from pyarrow import fs
 
     from parquet_bloom.storage.adapters import ArrowFiles
 
     if isinstance(filesystem, fs.LocalFileSystem):
-        return LocalFileSystem()
+        return LOCAL
     if isinstance(filesystem, fs.PyFileSystem) and isinstance(filesystem.handler, fs.FSSpecHandler):
         return filesystem.handler.fs
     return ArrowFiles(filesystem)
@@ -277,20 +294,20 @@ def as_fsspec(filesystem: Any) -> Any:
 
 def resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
     """Return the file system of a user's path, and the path as that file system spells it."""
-    from fsspec.core import url_to_fs
-    from fsspec.implementations.local import LocalFileSystem
-
-    if filesystem is not None:
+    if filesystem is not None and filesystem is not LOCAL:
         fs = as_fsspec(filesystem)
         return fs, fs._strip_protocol(path)
     path = at_home(path)
     if "://" not in path and ("::" not in path or os.path.lexists(path)):
-        return LocalFileSystem(), os.path.abspath(path)
+        return LOCAL, os.path.abspath(path)
+    from fsspec.core import url_to_fs
+
     options = dict(storage_options or {})
     if path.startswith(("s3://", "s3a://")):
         options["config_kwargs"] = s3.CONFIG | (options.get("config_kwargs") or {})
     try:
-        return ask(path, url_to_fs, path, **options)  # type: ignore[no-any-return]
+        fs, inner = ask(path, url_to_fs, path, **options)
+        return as_fsspec(fs), inner
     except ImportError as error:
         raise UnsupportedError(f"{path}: {_missing(error)}") from error
 
@@ -306,9 +323,10 @@ def _missing(error: ImportError) -> str:
 
 def is_local(fs: Any) -> bool:
     """Return whether a file system is this machine's."""
-    from fsspec.implementations.local import LocalFileSystem
-
-    return isinstance(fs, LocalFileSystem)
+    if fs is LOCAL:
+        return True
+    fsspec_local = sys.modules.get("fsspec.implementations.local")
+    return fsspec_local is not None and isinstance(fs, fsspec_local.LocalFileSystem)
 
 
 def _expand(fs: Any, path: str, asked: str, all_rows: bool) -> list[Source]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import re
 import stat
@@ -74,6 +73,8 @@ _TEMPORARY = ".parquet-bloom.tmp"
 
 
 def _temporary_prefix(target: Path) -> str:
+    import hashlib
+
     name = os.fsencode(target.name)
     digest = hashlib.sha256(name).hexdigest()[:8]
     return f".{os.fsdecode(name[:100])}.{digest}."

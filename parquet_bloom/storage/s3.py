@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -124,6 +123,8 @@ class S3Rewrite:
     """The rewrite of an S3 object: its first `keep` bytes, then what is appended; see `storage.Rewrite`."""
 
     def __init__(self, fs: Any, path: str, keep: int, *, etag: str, target: str | None) -> None:
+        import hashlib
+
         self._fs, self._keep, self._etag = fs, keep, etag  # the ETag without its quotes
         self._bucket, self._key, self._version = fs.split_path(path)
         self._target_bucket, self._target_key, _ = fs.split_path(target or path)
@@ -251,6 +252,8 @@ class S3Rewrite:
 
     def _read_back(self, etag: str) -> None:
         """Raise unless the new part of the object at `etag` is what was written."""
+        import hashlib
+
         name = f"s3://{self._target_bucket}/{self._target_key}"
         digest = hashlib.sha256()
         try:
@@ -347,6 +350,8 @@ def _quoted(etag: str) -> str:
 
 
 def _md5(data: bytes) -> str:
+    import hashlib
+
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 

@@ -8,8 +8,7 @@ Paimon's only to attach indexes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.storage.listing import (
@@ -23,8 +22,7 @@ from parquet_bloom.storage.listing import (
     listed,
     resolve,
 )
-from parquet_bloom.tables import delta, hudi, iceberg, paimon
-from parquet_bloom.tables.detect import table_kind
+from parquet_bloom.tables.detect import ICEBERG_METADATA, branch_of, table_kind
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     FileIndex,
@@ -35,6 +33,9 @@ from parquet_bloom.tables.snapshots import (
     UnknownOutcomeError,
     fsspec_options,
 )
+
+if TYPE_CHECKING:
+    from parquet_bloom.tables.paimon import OpenPaimon
 
 __all__ = [
     "FailedCommitError",
@@ -56,12 +57,26 @@ __all__ = [
     "snapshot_of",
 ]
 
-_OPENERS: dict[str, Callable[..., OpenTable]] = {
-    "Delta": delta.OpenDelta,
-    "Iceberg": iceberg.OpenIceberg,
-    "Hudi": hudi.OpenHudi,
-    "Paimon": paimon.OpenPaimon,
-}
+_FORMATS = ("Delta", "Iceberg", "Hudi", "Paimon")
+
+
+def _open(kind: str, table: Any, **options: Any) -> OpenTable:
+    """Return a table of one of `_FORMATS`, whose module is imported only then."""
+    if kind == "Delta":
+        from parquet_bloom.tables.delta import OpenDelta
+
+        return OpenDelta(table, **options)
+    if kind == "Iceberg":
+        from parquet_bloom.tables.iceberg import OpenIceberg
+
+        return OpenIceberg(table, **options)
+    if kind == "Hudi":
+        from parquet_bloom.tables.hudi import OpenHudi
+
+        return OpenHudi(table, **options)
+    from parquet_bloom.tables.paimon import OpenPaimon
+
+    return OpenPaimon(table, **options)
 
 
 def snapshot_of(
@@ -88,7 +103,7 @@ def snapshot_of(
     format_ = _kind_of(table, kind, storage_options)
     if format_ is None:
         return None
-    return _OPENERS[format_](table, storage_options=storage_options, as_of=as_of).snapshot
+    return _open(format_, table, storage_options=storage_options, as_of=as_of).snapshot
 
 
 def _named(table: Any, kind: str | None, catalog: str | None, storage_options: StorageOptions) -> Any:
@@ -99,6 +114,8 @@ def _named(table: Any, kind: str | None, catalog: str | None, storage_options: S
         raise UnsupportedError(f"catalog= works with Iceberg tables only, not with {kind}")
     if not isinstance(table, str):
         raise UnsupportedError("with catalog=, give the table's name in the catalog, such as namespace.table")
+    from parquet_bloom.tables import iceberg
+
     return iceberg.from_catalog(catalog, table, storage_options)
 
 
@@ -170,12 +187,14 @@ def root_of(table: Any, *, catalog: str | None = None, storage_options: StorageO
     """Return the path or URL of a table's directory; that of anything else is its own."""
     if _is_directory(table, catalog):
         return str(os.fspath(table))
+    from parquet_bloom.tables import iceberg
+
     return iceberg.root_of(_named(table, None, catalog, storage_options), storage_options)
 
 
 def _is_directory(given: Any, catalog: str | None) -> bool:
     """Return whether what is given names a directory, not a table in another way."""
-    return catalog is None and not is_table(given) and not os.fspath(given).endswith(iceberg.METADATA)
+    return catalog is None and not is_table(given) and not os.fspath(given).endswith(ICEBERG_METADATA)
 
 
 def _may_be_table(path: str) -> bool:
@@ -195,32 +214,34 @@ def open_table(
     format_ = _kind_of(table, kind, storage_options)
     if format_ is None:
         raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
-    opened = _OPENERS[format_](table, storage_options=storage_options)
+    opened = _open(format_, table, storage_options=storage_options)
     opened.require_committable()
     return opened
 
 
-def open_paimon(table: PathLike) -> paimon.OpenPaimon:
+def open_paimon(table: PathLike) -> OpenPaimon:
     """Return a Paimon table that indexes can be attached to, at its newest snapshot.
 
     Raises `FileNotFoundError` where `table` is not the directory of a Paimon table, `UnsupportedError` where no commit
     to it would be right.
     """
+    from parquet_bloom.tables.paimon import OpenPaimon
+
     path = at_home(os.fspath(table))
     fs, folder = resolve(path, None, None)
     if not is_local(fs):
         raise UnsupportedError("indexes are attached to tables in local directories; elsewhere use Paimon's procedure")
     if table_kind(fs, folder.rstrip("/")) != "Paimon":
         raise FileNotFoundError(f"{path} is not the directory of a Paimon table")
-    opened = paimon.OpenPaimon(path)
+    opened = OpenPaimon(path)
     opened.require_indexable()
     return opened
 
 
 def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
     wanted = asked.capitalize() if asked else None
-    if wanted not in (None, *_OPENERS):
-        raise UnsupportedError(f"{asked} tables are not supported; {', '.join(_OPENERS)} are")
+    if wanted not in (None, *_FORMATS):
+        raise UnsupportedError(f"{asked} tables are not supported; {', '.join(_FORMATS)} are")
     format_ = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = _homes(table)
@@ -238,10 +259,10 @@ def _homes(given: Any) -> set[str]:
 
 def kind_of_path(path: str, storage_options: StorageOptions, filesystem: Any = None) -> str | None:
     """Return which format's table a path names, or None."""
-    if path.endswith(iceberg.METADATA):
+    if path.endswith(ICEBERG_METADATA):
         return "Iceberg"
     fs, inner = resolve(path, filesystem, fsspec_options(storage_options))
     kind = table_kind(fs, inner.rstrip("/"))
-    if kind is None and (named := paimon.branch_of(inner)) is not None:
+    if kind is None and (named := branch_of(inner)) is not None:
         kind = "Paimon" if table_kind(fs, named[0]) == "Paimon" else None
-    return kind if kind in _OPENERS else None
+    return kind if kind in _FORMATS else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from parquet_bloom.storage.listing import is_local, names_in
@@ -41,9 +42,20 @@ def table_kind(fs: Any, folder: str) -> str | None:
     return None
 
 
+ICEBERG_METADATA = ".metadata.json"
+
 ICEBERG_HINT = "version-hint.text"
 """The file that says which version is current, in a Hadoop catalog's table."""
 
 
 def _is_of_iceberg(name: str) -> bool:
     return name == ICEBERG_HINT or name.endswith((".metadata.json", ".metadata.json.gz"))
+
+
+_BRANCH = re.compile(r"(?P<table>.*[^/])\$branch_(?P<branch>[^/$]+)")
+
+
+def branch_of(path: str) -> tuple[str, str] | None:
+    """Return the table and the name of its branch, where a path names one as Paimon does: `orders$branch_audit`."""
+    match = _BRANCH.fullmatch(path.rstrip("/"))
+    return (match["table"], match["branch"]) if match else None

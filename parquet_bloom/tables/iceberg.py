@@ -24,7 +24,7 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
-from parquet_bloom.tables.detect import ICEBERG_HINT
+from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
 from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.snapshots import (
@@ -40,8 +40,6 @@ from parquet_bloom.tables.snapshots import (
     moment,
 )
 from parquet_bloom.values.statistics import ColumnStatistics
-
-METADATA = ".metadata.json"
 
 
 class OpenIceberg:
@@ -417,7 +415,7 @@ def _static(path: str, storage_options: StorageOptions) -> Any:
         from pyiceberg.table import StaticTable
     except ImportError:
         raise UnsupportedError("reading Iceberg tables needs pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
-    location = path if path.endswith(METADATA) else _hadoop_metadata(path, storage_options)
+    location = path if path.endswith(ICEBERG_METADATA) else _hadoop_metadata(path, storage_options)
     fs, inner = resolve(location, None, fsspec_options(storage_options))
     try:
         return StaticTable.from_metadata(inner if is_local(fs) else location, iceberg_options(storage_options))

@@ -29,6 +29,7 @@ from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, Cor
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.tables.detect import branch_of
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
@@ -37,15 +38,6 @@ _REFUSAL = (
     "as does Paimon's own procedure rewrite_file_index"
 )
 _INDEX = ".index"
-
-
-_BRANCH = re.compile(r"(?P<table>.*[^/])\$branch_(?P<branch>[^/$]+)")
-
-
-def branch_of(path: str) -> tuple[str, str] | None:
-    """Return the table and the name of its branch, where a path names one as Paimon does: `orders$branch_audit`."""
-    match = _BRANCH.fullmatch(path.rstrip("/"))
-    return (match["table"], match["branch"]) if match else None
 
 
 class OpenPaimon:

@@ -25,7 +25,6 @@ from parquet_bloom.errors import (
     describe_error,
 )
 from parquet_bloom.filters.index import (
-    FOLDER,
     BloomIndex,
     IndexedColumn,
     IndexedFile,
@@ -43,7 +42,7 @@ from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
 from parquet_bloom.storage.drive import drive
-from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
 from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, PathLike, Source, StorageOptions, find, is_directory
 from parquet_bloom.storage.strays import Strays, strays_among
 from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
@@ -445,7 +444,7 @@ def write_segments(
 
 def _below(folder: Folder, source: Source) -> Source:
     """Return a data file that was named itself, with its path below the directory of an index's folder."""
-    root = folder.path.rstrip("/").removesuffix(FOLDER)
+    root = folder.path.rstrip("/").removesuffix(INDEX_FOLDER)
     return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
 
 

@@ -16,7 +16,6 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
-from parquet_bloom.filters.index import BloomIndex, Place
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE, NO_FILTER, why_distrusted, why_unusable
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
@@ -41,6 +40,8 @@ from parquet_bloom.verbs.verdicts import MIGHT_MATCH, FileVerdict, Pruning, RowG
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
+
+    from parquet_bloom.filters.index import BloomIndex, Place
 
 IN_FILTER = "the filter says the key may be present"
 TOO_MANY = "with this many keys, some pass its filter by chance"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.filters.index import BloomIndex, index_of
+from parquet_bloom.filters.stored import index_of
 from parquet_bloom.storage.cache import SHARED, Cache
 from parquet_bloom.storage.drive import RequestLog
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.tables import directory_of, fsspec_options, listed_paths, live_sources
 from parquet_bloom.tables.snapshots import TableFiles
+
+if TYPE_CHECKING:
+    from parquet_bloom.filters.index import BloomIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import describe_error
-from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
 from parquet_bloom.format.footer import Footer, Plan, with_tail
@@ -51,6 +50,9 @@ from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
+
+if TYPE_CHECKING:
+    from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
 
 
 def prune(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import Dialect
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicates.parsing import parse_sql
+from parquet_bloom.predicates.parsing import _by_sqlglot, _plain_comparison, parse_sql
 from parquet_bloom.predicates.tree import (
     And,
     Comparison,
@@ -204,3 +208,55 @@ def test_a_condition_of_some_depth() -> None:
     while isinstance(tree, And | Or):
         tree, depth = tree.parts[1], depth + 1
     assert depth == levels
+
+
+# ---- what is read without sqlglot -------------------------------------------------------------
+
+
+def words_of_sql() -> set[str]:
+    """Returns every word that sqlglot's tables of Spark's SQL know."""
+    spark = Dialect.get_or_raise("spark")
+    tables = [vars(kind)[name] for kind in spark.parser_class.__mro__ for name in vars(kind)]
+    words = {word for table in tables if isinstance(table, dict) for word in table if isinstance(word, str)}
+    return {word for word in words | {*spark.tokenizer_class.KEYWORDS} if re.fullmatch(r"\w+", word, re.ASCII)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rest", ["= 5", "<> 'x'", "<=> 5", "< -5"])
+def test_no_word_of_sql_is_taken_for_a_column(rest: str) -> None:
+    words = words_of_sql()
+    assert len(words) > 900
+    read = 0
+    for word in words:
+        if (plain := _plain_comparison(f"{word} {rest}")) is not None:
+            assert plain == _by_sqlglot(f"{word} {rest}"), word
+            read += 1
+    assert read > 800
+
+
+spaces = st.sampled_from(["", " ", "  ", "\t", "\n", "/**/"])
+names = st.one_of(
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True),
+    st.sampled_from(
+        ["a.b", "`a`", "a-b", "1a", "é", "_", "__x", "x1", "e1", "r", "R", "x", "X", "b", "n", "u", "date"]
+    ),
+)
+operators = st.sampled_from(["=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "!<", "= =", "<-", "LIKE", "IS"])
+literals = st.one_of(
+    st.integers(-(10**20), 10**20).map(str),
+    st.sampled_from(["-0", "00", "007", "- 5", "--5", "+5", "5L", "5.", "1e3", "0x1F", "NULL", "true", "''", "'a''b'"]),
+    st.text(max_size=12).map(lambda text: f"'{text}'"),
+    st.text("'\\\\%\"`;{}#$@&x\n\0", max_size=6).map(lambda text: f"'{text}'"),
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.tuples(spaces, names, spaces, operators, spaces, literals, spaces).map("".join))
+def test_what_is_read_without_sqlglot_is_the_same(text: str) -> None:
+    plain = _plain_comparison(text)
+    assert plain is None or plain == _by_sqlglot(text)
+
+
+@pytest.mark.parametrize("text", ["id = 5", " user_id='x y' ", "n <= -7", "name<=>'é'", "X1 != 0"])
+def test_plain_comparisons_need_no_sqlglot(text: str) -> None:
+    assert _plain_comparison(text) == _by_sqlglot(text)

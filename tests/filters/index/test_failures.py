@@ -17,9 +17,9 @@ import pytest
 from parquet_bloom import Cache, prune
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.filters import index_build, index_versions
-from parquet_bloom.filters.index import FOLDER, folder_of, newest
+from parquet_bloom.filters.index import folder_of, newest
 from parquet_bloom.storage import listing
-from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
 from parquet_bloom.verbs import index
 
 WRITES = ("write", "fsync", "link", "unlink", "remove", "rmdir", "mkdir")
@@ -105,17 +105,17 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
         monkeypatch.setattr(index, "MOST_SEGMENTS", 1)
     put(root, "d.parquet")
     tick()
-    before = {path.name: path.read_bytes() for path in root.glob(f"{FOLDER}/*")}
+    before = {path.name: path.read_bytes() for path in root.glob(f"{INDEX_FOLDER}/*")}
     old = state(root)
 
     def reset() -> None:
-        (root / FOLDER).mkdir(exist_ok=True)
-        for path in root.glob(f"{FOLDER}/*"):
+        (root / INDEX_FOLDER).mkdir(exist_ok=True)
+        for path in root.glob(f"{INDEX_FOLDER}/*"):
             if path.name not in before:
                 path.unlink()
         for file, data in before.items():
-            if not (root / FOLDER / file).exists():
-                (root / FOLDER / file).write_bytes(data)
+            if not (root / INDEX_FOLDER / file).exists():
+                (root / INDEX_FOLDER / file).write_bytes(data)
 
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # which takes its time
     error, times, names = FAILURES[which]
@@ -142,10 +142,10 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
                 columns = [column for column, _ in found]
                 assert state(root) == [(column, 4) for column in columns]
                 version = newest(folder_of(str(root))).version  # type: ignore[union-attr]
-                assert {path.name for path in root.glob(f"{FOLDER}/*")} == version.files | {version.name}
-            elif (root / FOLDER).exists() and any((root / FOLDER).glob("0*.json")):
+                assert {path.name for path in root.glob(f"{INDEX_FOLDER}/*")} == version.files | {version.name}
+            elif (root / INDEX_FOLDER).exists() and any((root / INDEX_FOLDER).glob("0*.json")):
                 index.drop(root)
-                assert not (root / FOLDER).exists()
+                assert not (root / INDEX_FOLDER).exists()
     assert outcomes == {False, True}
 
 
