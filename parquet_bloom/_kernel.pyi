@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from _typeshed import ReadableBuffer, WriteableBuffer
 
 def hash_fixed(data: ReadableBuffer, width: int, start: int, count: int, /) -> bytes: ...
@@ -42,3 +44,18 @@ def walk_footer(
 def read_chunks(
     data: ReadableBuffer, chunks: ReadableBuffer, column: int, columns: int, type: int, path: ReadableBuffer, /
 ) -> bytes: ...
+def place_in_chunks(
+    data: ReadableBuffer,
+    chunks: ReadableBuffer,
+    groups: ReadableBuffer,
+    end: int,
+    column: int,
+    columns: int,
+    type: int,
+    path: ReadableBuffer,
+    order: int,
+    width: int,
+    value: ReadableBuffer,
+    /,
+) -> tuple[bytes, list[int], int] | None: ...
+def read_ranges(fd: int, ranges: Sequence[tuple[int, int]], /) -> list[bytes]: ...

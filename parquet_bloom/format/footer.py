@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import re
 import struct
-from array import array
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from parquet_bloom import _kernel
@@ -23,6 +22,7 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.format.thrift_io import decode, varint
 
 _Result = TypeVar("_Result")
+_Encoded = TypeVar("_Encoded", bytes, tuple[bytes, ...])
 Plan = Generator[list[ByteRange], list[bytes], _Result]
 """A computation that yields the ranges that it needs next and is sent their bytes, in the same order."""
 
@@ -58,7 +58,6 @@ class Derived:
     facts: dict[int, Any] = field(default_factory=dict)  # predicates/evaluation: list of `Facts`, by the leaf's index
     hudi_filters: tuple[Any, ...] | None = None  # filters/stored: those in the footer; None before it was searched
     sound_headers: set[int] = field(default_factory=set)  # format/probing: the offsets of filters' headers
-    last_verdict: Any = None  # verbs/prune: what the last call returned, and for which verdicts
 
 
 class RowGroup(NamedTuple):
@@ -67,6 +66,14 @@ class RowGroup(NamedTuple):
     num_rows: int
     start: int
     stop: int
+
+
+_ROW_GROUPS = struct.Struct("=3q")
+
+
+def unpack_row_groups(packed: bytes) -> tuple[RowGroup, ...]:
+    """Return the row groups that `Footer.packed_row_groups` stands for."""
+    return tuple(map(RowGroup._make, _ROW_GROUPS.iter_unpack(packed)))
 
 
 class ChunkRecord(NamedTuple):
@@ -95,6 +102,20 @@ class ChunkRecord(NamedTuple):
         )
 
 
+class ChunkPlaces(NamedTuple):
+    """Where a value lies in a column's chunks, and the filters of those that it lies within.
+
+    `codes` has a byte for each row group: `OUTSIDE` the bounds or within them. `length` is that of every filter, -1 if
+    they differ.
+    """
+
+    codes: bytes
+    offsets: list[int]
+    length: int
+
+
+OUTSIDE = 1
+
 HAS_LOW, HAS_HIGH, HAS_NULL_COUNT, KNOWS_LOW_EXACT, LOW_IS_EXACT, KNOWS_HIGH_EXACT, HIGH_IS_EXACT = (
     1 << bit for bit in (0, 1, 4, 5, 6, 7, 8)
 )
@@ -103,6 +124,7 @@ HAS_STATISTICS, HAS_DICTIONARY, HAS_FILTER, HAS_FILTER_LENGTH, IS_IN_ORDER = (1 
 _CHUNK_RECORDS = struct.Struct("=13q")
 
 
+@lru_cache(maxsize=1024)
 def _encoded_path(path: tuple[str, ...]) -> bytes:
     """Return a path in the form that writers give it: a compact list of strings."""
     names = [name.encode("utf-8", "replace") for name in path]
@@ -110,9 +132,9 @@ def _encoded_path(path: tuple[str, ...]) -> bytes:
     return head + b"".join(varint(len(name)) + name for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Footer:
-    """A file's footer: the bytes as they are, and the parts of them that filters need.
+    """A file's footer: the bytes as they are, and the parts of them that filters need. Its fields do not change.
 
     `raw` runs from `start` to the length field at the end, so it may hold more than FileMetaData. Of a footer that the
     kernel walked, `chunk_starts` has where each ColumnChunk is in it, row group by row group, and structs are decoded
@@ -123,7 +145,7 @@ class Footer:
     raw: bytes
     leaves: tuple[LeafColumn, ...]
     num_rows: int
-    row_groups: tuple[RowGroup, ...]
+    packed_row_groups: bytes
     created_by: str  # what the writer calls itself; empty when it does not
     ordered_by_type: tuple[bool, ...] | None  # whether each leaf's min_value and max_value are in its type's order
     notes_at: tuple[int, int] | None  # start and stop, in `raw`, of the list of what the writers noted, if known
@@ -131,12 +153,13 @@ class Footer:
     is_signed: bool  # encrypted columns and a plaintext footer, whose bytes are signed
     is_whole: bool  # it is certain that every column chunk is described here, and lies in this file
     has_filters_apart: bool  # it is certain that no filter overlaps pages or another filter
-    chunk_starts: array[int] | None
-    with_filters: array[int] | None  # of the same footers, the numbers of the column chunks that say where a filter is
+    chunk_starts: bytes | None  # uint32
+    with_filters: (
+        bytes | None
+    )  # uint32; of the same footers, the numbers of the column chunks that say where a filter is
     before: bytes = b""  # what arrived of the file before `start`, often the filters
-    derived: Derived = field(default_factory=Derived, repr=False, compare=False)
 
-    @cached_property
+    @property
     def start(self) -> int:
         """Offset of FileMetaData in the file."""
         return self.file_size - 8 - len(self.raw)
@@ -144,13 +167,23 @@ class Footer:
     def without_tail(self) -> Footer:
         """Return the same footer, and what was derived from it, without `before`."""
         bare = object.__new__(Footer)
-        bare.__dict__.update(self.__dict__, before=b"")  # `replace` would check and derive all of it again
+        bare.__dict__.update(self.__dict__, before=b"", derived=self.derived)
         return bare
+
+    @cached_property
+    def derived(self) -> Derived:
+        """What other rooms keep with it."""
+        return Derived()
 
     @property
     def num_row_groups(self) -> int:
         """Number of row groups."""
-        return len(self.row_groups)
+        return len(self.packed_row_groups) // _ROW_GROUPS.size
+
+    @cached_property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        """The row groups, in the order of the file."""
+        return unpack_row_groups(self.packed_row_groups)
 
     @cached_property
     def metadata(self) -> Any:
@@ -160,7 +193,7 @@ class Footer:
     @property
     def notes(self) -> bytes:
         """What the writers noted, as bytes that decode to FooterKeyValues."""
-        return self.raw if self.notes_at is None else _notes(self.raw, *self.notes_at)
+        return self.raw if self.notes_at is None else _notes(self.raw[slice(*self.notes_at)])
 
     @property
     def renamed_leaves(self) -> dict[Hashable, tuple[LeafColumn, ...]]:
@@ -201,7 +234,7 @@ class Footer:
         return decode(ttypes.ColumnChunk, self._encoded_chunk(row_group, index))[0]
 
     def _encoded_chunk(self, row_group: int, index: int) -> bytes:
-        starts, number = self.chunk_starts or (), row_group * len(self.leaves) + index
+        starts, number = memoryview(self.chunk_starts or b"").cast("I"), row_group * len(self.leaves) + index
         return self.raw[starts[number] : starts[number + 1] if number + 1 < len(starts) else len(self.raw)]
 
     def chunk(self, row_group: int, leaf: LeafColumn) -> Any:
@@ -218,7 +251,7 @@ class Footer:
         """Yield row group and leaf of the column chunks that say where a filter is, sound or not."""
         wanted = {leaf.index: leaf for leaf in leaves}
         if self.with_filters is not None:
-            for number in self.with_filters:
+            for number in memoryview(self.with_filters).cast("I"):
                 row_group, index = divmod(number, len(self.leaves))
                 if index in wanted:
                     yield row_group, wanted[index]
@@ -240,6 +273,29 @@ class Footer:
             _encoded_path(self.leaves[leaf.index].path),
         )
         return [ChunkRecord._make(numbers) for numbers in _CHUNK_RECORDS.iter_unpack(found)]
+
+    def places_in_chunks(self, leaf: LeafColumn, order: int, width: int, value: bytes) -> ChunkPlaces | None:
+        """Return where a value lies in a leaf's column chunks; None unless all of them are as usual.
+
+        The arguments are those of `_kernel.place_in_chunks`.
+        """
+        if self.chunk_starts is None or not self.has_filters_apart:
+            return None
+        own = self.leaves[leaf.index]  # under its name in the file; a table may have another
+        found = _kernel.place_in_chunks(
+            self.raw,
+            self.chunk_starts,
+            self.packed_row_groups,
+            self.start,
+            leaf.index,
+            len(self.leaves),
+            own.physical_type,
+            _encoded_path(own.path),
+            order,
+            width,
+            value,
+        )
+        return None if found is None else ChunkPlaces._make(found)
 
     def chunk_problem(self, row_group: int, leaf: LeafColumn) -> str | None:
         """Return why nothing that the footer says about a column chunk can be relied on, or None."""
@@ -318,7 +374,11 @@ class Footer:
 def _row_group(group: Any) -> RowGroup:
     extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
     start, stop = min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
-    return RowGroup(group.num_rows, start, stop)
+    return RowGroup(group.num_rows, _in_int64(start), _in_int64(stop))
+
+
+def _in_int64(number: int) -> int:
+    return max(-(2**63), min(number, 2**63 - 1))
 
 
 def pages_extent(chunk: Any) -> tuple[int, int]:
@@ -329,8 +389,10 @@ def pages_extent(chunk: Any) -> tuple[int, int]:
     return start, start + (chunk.total_compressed_size or 0)
 
 
-def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:
+def read_footer(size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True) -> Plan[Footer]:
     """Plan to read the footer of a file of `size` bytes: one request, a second when it is over `guess`.
+
+    What came along of the file before the footer is its `before`, unless that is as cheap to read again.
 
     Raises `NotParquetError`, `CorruptFileError`, and `UnsupportedError` for an encrypted footer.
     """
@@ -350,7 +412,7 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS) -> Plan[Footer]:
         raise CorruptFileError(f"the footer's length {length} does not fit the file", offset=size - 8)
     before = b""
     if start >= first:
-        before, raw = tail[: start - first], tail[start - first : -8]
+        before, raw = tail[: start - first] if keeps_tail else b"", tail[start - first : -8]
     else:
         (head,) = yield [ByteRange(start, first)]
         if len(head) < first - start:
@@ -366,24 +428,25 @@ def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
     """Return the checked footer whose bytes, without length and magic, are `raw`."""
     if (walk := _kernel.walk_footer(raw)) is not None:
         num_rows, num_columns, is_whole, has_filters_apart, groups, chunks, filters, places = walk
-        schema = _schema(raw[places[0] : places[1]])
-        if num_columns == len(schema.leaves) or not groups:
-            created_by = _created_by(raw[places[4] : places[5]])
+        of_schema, schema_stop, of_notes, notes_stop, of_writer, writer_stop, of_orders, orders_stop, _ = places
+        schema, notes = raw[of_schema:schema_stop], raw[of_notes:notes_stop]
+        shared = _shared_parts((schema, notes, raw[of_writer:writer_stop], raw[of_orders:orders_stop]))
+        if num_columns == len(shared.leaves) or not groups:
             return Footer(
                 file_size,
                 raw,
-                _with_rules(schema, created_by, _notes(raw, places[2], places[3])),
+                shared.leaves,
                 num_rows,
-                tuple(map(RowGroup._make, _ROW_GROUPS.iter_unpack(groups))),
-                created_by,
-                _column_orders(raw[places[6] : places[7]]),
-                (places[2], places[3]),
-                schema.field_ids,
+                groups,
+                shared.created_by,
+                shared.ordered_by_type,
+                (of_notes, notes_stop),
+                shared.field_ids,
                 is_signed=False,
                 is_whole=is_whole,
                 has_filters_apart=has_filters_apart,
-                chunk_starts=array("I", chunks),
-                with_filters=array("I", filters),
+                chunk_starts=chunks,
+                with_filters=filters,
                 before=before,
             )
     return _parse_structs(file_size, raw, before)
@@ -408,7 +471,7 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
         raw,
         _with_rules(schema, metadata.created_by or "", raw),
         metadata.num_rows,
-        tuple(map(_row_group, metadata.row_groups)),
+        b"".join(_ROW_GROUPS.pack(*_row_group(group)) for group in metadata.row_groups),
         metadata.created_by or "",
         _ordered_by_type(metadata.column_orders),
         None,
@@ -426,25 +489,25 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
 
 # ---- the parts of FileMetaData that files of one writer share, decoded once ------------------
 
-_ROW_GROUPS = struct.Struct("=3q")
 _STOP = b"\0"
 
 
-def _remembered(function: Callable[[bytes], _Result]) -> Callable[[bytes], _Result]:
+def _remembered(function: Callable[[_Encoded], _Result]) -> Callable[[_Encoded], _Result]:
     """Keep what a function returns for the last bytes, 1 MiB of them: schemas may be wide, and files hostile."""
-    known: dict[bytes, Any] = {}
+    known: dict[_Encoded, Any] = {}
     room = _MOST_REMEMBERED
 
-    def remembered(encoded: bytes) -> _Result:
+    def remembered(encoded: _Encoded) -> _Result:
         nonlocal room
         held = known.get(encoded, _UNKNOWN)
         if held is not _UNKNOWN:
             return held  # type: ignore[no-any-return]
         result = function(encoded)
-        room -= len(encoded) + _ENTRY_BYTES
+        size = _ENTRY_BYTES + (len(encoded) if isinstance(encoded, bytes) else sum(map(len, encoded)))
+        room -= size
         if room < 0:
             known.clear()
-            room = _MOST_REMEMBERED - len(encoded) - _ENTRY_BYTES
+            room = _MOST_REMEMBERED - size
         if room >= 0:
             known[encoded] = result
         return result
@@ -453,6 +516,21 @@ def _remembered(function: Callable[[bytes], _Result]) -> Callable[[bytes], _Resu
 
 
 _MOST_REMEMBERED, _ENTRY_BYTES, _UNKNOWN = 1024 * 1024, 64, object()
+
+
+class _SharedParts(NamedTuple):
+    leaves: tuple[LeafColumn, ...]
+    field_ids: tuple[int | None, ...]
+    created_by: str
+    ordered_by_type: tuple[bool, ...] | None
+
+
+@_remembered
+def _shared_parts(encoded: tuple[bytes, ...]) -> _SharedParts:
+    """Return what schema, notes, created_by and column orders say."""
+    schema, created_by = _schema(encoded[0]), _created_by(encoded[2])
+    leaves = _with_rules(schema, created_by, _notes(encoded[1]))
+    return _SharedParts(leaves, schema.field_ids, created_by, _column_orders(encoded[3]))
 
 
 class _Schema(NamedTuple):
@@ -491,8 +569,8 @@ def _ordered_by_type(orders: list[Any] | None) -> tuple[bool, ...] | None:
     return None if orders is None else tuple(order.TYPE_ORDER is not None for order in orders)
 
 
-def _notes(raw: bytes, start: int, stop: int) -> bytes:
-    return b"\x59" + raw[start:stop] + _STOP if start else _STOP  # field 5, a list
+def _notes(encoded: bytes) -> bytes:
+    return b"\x59" + encoded + _STOP if encoded else _STOP  # field 5, a list
 
 
 def _key_values(notes: bytes) -> dict[str, str | None]:

@@ -80,29 +80,44 @@ def _layout(length: int | None) -> tuple[int, bytes] | None:
 def _ask_alike(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer] | None]:
     """Plan to answer in one go the usual questions: one hash, and filters of one size. None where they are others."""
     length, hashes = questions[0][0].length, questions[0][1]
+    if any(location.length != length or asked is not hashes for location, asked in questions):
+        return None
+    found = yield from ask_for_one(hashes, [location.offset for location, _ in questions], length, seen=seen)
+    return None if found is None else [_PRESENT if one else _ABSENT for one in found]
+
+
+def ask_for_one(
+    hashes: Sequence[int], offsets: Sequence[int], length: int | None, *, seen: set[int]
+) -> Plan[bytes | None]:
+    """Plan to return a byte for each of several filters of one length: whether it may hold the one hash.
+
+    None where that takes more than their blocks; see `ask`, which `seen` is explained in.
+    """
     layout = _layout(length)
     if layout is None or layout[0] <= max(WHOLE_FILTER_BYTES, 4 * BLOCK_BYTES) or len(hashes) != 1:
         return None
-    if any(location.length != length or asked is not hashes for location, asked in questions):
-        return None
     num_bytes, header = layout
-    offsets = [location.offset for location, _ in questions]
     block = len(header) + BLOCK_BYTES * block_index(hashes[0], num_bytes // BLOCK_BYTES)
-    wanted = [ByteRange(offset + block, offset + block + BLOCK_BYTES) for offset in offsets]
-    has_seen = seen.issuperset(offsets)
-    if has_seen:
-        blocks = yield wanted
+    if seen.issuperset(offsets):
+        blocks = yield [ByteRange(offset + block, offset + block + BLOCK_BYTES) for offset in offsets]
     else:
-        headers = [ByteRange(offset, offset + len(header)) for offset in offsets]
-        read = yield [r for pair in zip(headers, wanted, strict=True) for r in pair]
+        wanted = [
+            part
+            for offset in offsets
+            for part in (
+                ByteRange(offset, offset + len(header)),
+                ByteRange(offset + block, offset + block + BLOCK_BYTES),
+            )
+        ]
+        read = yield wanted
         blocks = read[1::2]
         if set(read[::2]) != {header}:
             return None
+        seen.update(offsets)
     joined = b"".join(blocks)
     if len(joined) != BLOCK_BYTES * len(blocks) or _ZERO_BLOCK in blocks:
         return None
-    seen.update(offsets)
-    return [_PRESENT if found else _ABSENT for found in blocks_contain(joined, hashes[0])]
+    return blocks_contain(joined, hashes[0])
 
 
 def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer | None]]:

@@ -431,3 +431,54 @@ void free_walk(footer_walk *walk) {
     free(walk->chunks);
     free(walk->filters);
 }
+
+static uint64_t load_sortable(const uint8_t *bytes, size_t width, int is_signed) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < width; i++) {
+        value |= (uint64_t)bytes[i] << 8 * i;
+    }
+    if (is_signed) {
+        const uint64_t sign = (uint64_t)1 << (8 * width - 1);
+        value = (value ^ sign) - sign; /* extended to 64 bits */
+        value ^= (uint64_t)1 << 63;
+    }
+    return value;
+}
+
+static int compare_bytes(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size) {
+    const size_t common = a_size < b_size ? a_size : b_size;
+    const int difference = common ? memcmp(a, b, common) : 0;
+    return difference != 0 ? difference : (a_size > b_size) - (a_size < b_size);
+}
+
+static int compare_plain(const point *how, const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size) {
+    uint64_t x, y;
+    if (how->order == AS_BYTES) {
+        return compare_bytes(a, a_size, b, b_size);
+    }
+    x = load_sortable(a, a_size, how->order == AS_SIGNED);
+    y = load_sortable(b, b_size, how->order == AS_SIGNED);
+    return (x > y) - (x < y);
+}
+
+int place_point(const uint8_t *data, const chunk_record *chunk, int64_t num_rows, const point *value) {
+    const uint32_t needed = HAS_METADATA | HAS_STATISTICS | HAS_BOUND << MIN_VALUE | HAS_BOUND << MAX_VALUE;
+    const span *low = &chunk->bounds[MIN_VALUE], *high = &chunk->bounds[MAX_VALUE];
+    const uint8_t *least = data + low->start, *most = data + high->start;
+    if ((chunk->flags & (needed | IS_ELSEWHERE)) != needed || chunk->num_values < 1 || chunk->num_values != num_rows) {
+        return UNUSUAL;
+    }
+    if (chunk->flags & HAS_NULL_COUNT && (chunk->null_count < 0 || chunk->null_count >= chunk->num_values)) {
+        return UNUSUAL;
+    }
+    if (value->width != 0 && (low->length != value->width || high->length != value->width)) {
+        return UNUSUAL;
+    }
+    if (compare_plain(value, least, low->length, most, high->length) > 0) {
+        return UNUSUAL;
+    }
+    return compare_plain(value, least, low->length, value->bytes, value->size) <= 0 &&
+                   compare_plain(value, value->bytes, value->size, most, high->length) <= 0
+               ? WITHIN
+               : OUTSIDE;
+}

@@ -63,6 +63,21 @@ void free_walk(footer_walk *walk);
 
 int read_chunk(cursor *c, chunk_record *chunk);
 
+/* How a type sorts its plain values: as unsigned bytes, or as integers of 4 or 8 bytes, signed or not. */
+enum { AS_BYTES, AS_SIGNED, AS_UNSIGNED };
+
+typedef struct {
+    int order;
+    size_t width;         /* of every plain value; 0 for values of any length */
+    const uint8_t *bytes; /* one value: plain for AS_BYTES, else 8 bytes, little-endian */
+    size_t size;
+} point;
+
+enum { UNUSUAL, OUTSIDE, WITHIN }; /* its min and max */
+
+/* Returns where a value lies in a chunk that has no null alone, no repetition, and statistics; else UNUSUAL. */
+int place_point(const uint8_t *data, const chunk_record *chunk, int64_t num_rows, const point *value);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

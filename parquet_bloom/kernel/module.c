@@ -6,6 +6,7 @@
 
 #include "kernel.h"
 #include "module_footer.h"
+#include "module_reading.h"
 
 /* z is less than 2^31 by the specification, which also keeps (hash >> 32) * z within 64 bits. */
 #define MAX_BLOCKS INT32_MAX
@@ -412,6 +413,8 @@ static PyMethodDef methods[] = {
     {"list_structs", py_list_structs, METH_VARARGS, list_structs_doc},
     {"walk_footer", py_walk_footer, METH_VARARGS, walk_footer_doc},
     {"read_chunks", py_read_chunks, METH_VARARGS, read_chunks_doc},
+    {"place_in_chunks", py_place_in_chunks, METH_VARARGS, place_in_chunks_doc},
+    {"read_ranges", py_read_ranges, METH_VARARGS, read_ranges_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -154,6 +154,31 @@ PyObject *py_walk_footer(PyObject *module, PyObject *args) {
 
 #define CHUNK_NUMBERS 13
 
+static const char other_chunks[] = "the column chunks are not those of this footer";
+
+static int valid_column(const Py_buffer *chunks, Py_ssize_t column, Py_ssize_t columns) {
+    if (columns >= 1 && column >= 0 && column < columns && chunks->len % (4 * columns) == 0) {
+        return 1;
+    }
+    PyErr_Format(PyExc_ValueError, "%zd bytes have no column %zd of %zd", chunks->len, column, columns);
+    return 0;
+}
+
+static int read_chunk_at(const Py_buffer *data, const Py_buffer *chunks, Py_ssize_t number, chunk_record *chunk) {
+    cursor c = {data->buf, (size_t)data->len, 0};
+    uint32_t at;
+    memcpy(&at, (const char *)chunks->buf + 4 * number, 4);
+    c.at = at;
+    return at <= c.size && read_chunk(&c, chunk);
+}
+
+/* Whether a chunk lies in this file and is, by its type and path, of the column that it should be of. */
+static int is_of_column(const chunk_record *chunk, const Py_buffer *data, int type, const Py_buffer *path) {
+    return (chunk->flags & (HAS_METADATA | IS_ELSEWHERE)) == HAS_METADATA && chunk->type == type &&
+           chunk->num_values >= 0 && chunk->path.length == (size_t)path->len &&
+           memcmp((const char *)data->buf + chunk->path.start, path->buf, (size_t)path->len) == 0;
+}
+
 const char read_chunks_doc[] =
     "read_chunks(data, chunks, column, columns, type, path, /)\n--\n\n"
     "Return what a column's chunks say of themselves: 13 int64 for each row group.\n\n"
@@ -171,25 +196,18 @@ PyObject *py_read_chunks(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "y*y*nniy*:read_chunks", &data, &chunks, &column, &columns, &type, &path)) {
         return NULL;
     }
-    if (columns < 1 || column < 0 || column >= columns || chunks.len % (4 * columns) != 0) {
-        PyErr_Format(PyExc_ValueError, "%zd bytes have no column %zd of %zd", chunks.len, column, columns);
-    } else if ((result = PyBytes_FromStringAndSize(NULL, chunks.len / (4 * columns) * CHUNK_NUMBERS * 8)) != NULL) {
+    if (valid_column(&chunks, column, columns) &&
+        (result = PyBytes_FromStringAndSize(NULL, chunks.len / (4 * columns) * CHUNK_NUMBERS * 8)) != NULL) {
         char *out = PyBytes_AsString(result);
         int is_sound = 1;
         for (Py_ssize_t i = column; i < chunks.len / 4; i += columns, out += CHUNK_NUMBERS * 8) {
             chunk_record chunk;
-            cursor c = {data.buf, (size_t)data.len, 0};
-            uint32_t at;
-            memcpy(&at, (const char *)chunks.buf + 4 * i, 4);
-            c.at = at;
-            if (at > c.size || !read_chunk(&c, &chunk)) {
+            if (!read_chunk_at(&data, &chunks, i, &chunk)) {
                 is_sound = 0;
                 break;
             }
             const span *low = &chunk.bounds[MIN_VALUE], *high = &chunk.bounds[MAX_VALUE];
-            int is_here = (chunk.flags & (HAS_METADATA | IS_ELSEWHERE)) == HAS_METADATA && chunk.type == type &&
-                          chunk.num_values >= 0 && chunk.path.length == (size_t)path.len &&
-                          memcmp(c.data + chunk.path.start, path.buf, (size_t)path.len) == 0;
+            const int is_here = is_of_column(&chunk, &data, type, &path);
             const int64_t record[CHUNK_NUMBERS] = {
                 (int64_t)(chunk.flags | (is_here ? 1u << 15 : 0)),
                 chunk.num_values,
@@ -209,11 +227,83 @@ PyObject *py_read_chunks(PyObject *module, PyObject *args) {
         }
         if (!is_sound) {
             Py_CLEAR(result);
-            PyErr_SetString(PyExc_ValueError, "the column chunks are not those of this footer");
+            PyErr_SetString(PyExc_ValueError, other_chunks);
         }
     }
     PyBuffer_Release(&data);
     PyBuffer_Release(&chunks);
     PyBuffer_Release(&path);
+    return result;
+}
+
+const char place_in_chunks_doc[] =
+    "place_in_chunks(data, chunks, groups, end, column, columns, type, path, order, width, value, /)\n--\n\n"
+    "Return where a value lies in a column's chunks, and the filters of those that it lies within; None where one chunk\n"
+    "is not as usual: without nulls alone, with sound bounds, and with a filter that ends before `end`.\n\n"
+    "`chunks` and `groups` are what `walk_footer` returned of the same `data`. `order` is 0 for values that sort as\n"
+    "unsigned bytes, 1 and 2 for integers with and without a sign, of `width` bytes (0 for any); an integer `value` has 8\n"
+    "bytes. The result is a byte for each row group, 1 outside the bounds and 2 within them; the offsets of the filters;\n"
+    "and the length that they share, -1 where they have different ones.";
+
+PyObject *py_place_in_chunks(PyObject *module, PyObject *args) {
+    Py_buffer data, chunks, groups, path, bytes;
+    Py_ssize_t column, columns, width;
+    long long end;
+    int type;
+    point value;
+    PyObject *codes = NULL, *offsets = NULL, *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y*Lnniy*iny*:place_in_chunks", &data, &chunks, &groups, &end, &column, &columns,
+                          &type, &path, &value.order, &width, &bytes)) {
+        return NULL;
+    }
+    value.width = (size_t)width;
+    value.bytes = bytes.buf;
+    value.size = (size_t)bytes.len;
+    if (!valid_column(&chunks, column, columns)) {
+    } else if (groups.len % 24 != 0 || groups.len / 24 != chunks.len / (4 * columns)) {
+        PyErr_SetString(PyExc_ValueError, "not as many row groups as chunks of the column");
+    } else if (value.order < AS_BYTES || value.order > AS_UNSIGNED || width < 0 ||
+               (value.order != AS_BYTES && ((width != 4 && width != 8) || bytes.len != 8))) {
+        PyErr_SetString(PyExc_ValueError, "there is no such order");
+    } else if ((codes = PyBytes_FromStringAndSize(NULL, groups.len / 24)) != NULL && (offsets = PyList_New(0)) != NULL) {
+        char *out = PyBytes_AsString(codes);
+        int64_t length = 0;
+        int is_usual = 1, failed = 0;
+        for (Py_ssize_t group = 0; group < groups.len / 24 && is_usual && !failed; group++) {
+            chunk_record chunk;
+            int64_t num_rows;
+            int place;
+            memcpy(&num_rows, (const char *)groups.buf + 24 * group, 8);
+            if (!read_chunk_at(&data, &chunks, group * columns + column, &chunk)) {
+                PyErr_SetString(PyExc_ValueError, other_chunks);
+                failed = 1;
+                break;
+            }
+            place = is_of_column(&chunk, &data, type, &path) ? place_point(data.buf, &chunk, num_rows, &value) : UNUSUAL;
+            is_usual = place != UNUSUAL;
+            out[group] = (char)place;
+            if (place == WITHIN) {
+                PyObject *offset;
+                /* Without a filter its offset is 0; the first bytes of a file are the magic. */
+                is_usual = chunk.filter_offset > 4 && chunk.filter_length > 0 && chunk.filter_offset <= end &&
+                           chunk.filter_length <= end - chunk.filter_offset;
+                length = length == 0 || length == chunk.filter_length ? chunk.filter_length : -1;
+                offset = PyLong_FromLongLong(chunk.filter_offset);
+                failed = offset == NULL || PyList_Append(offsets, offset) < 0;
+                Py_XDECREF(offset);
+            }
+        }
+        if (!failed) {
+            result = is_usual ? Py_BuildValue("OOL", codes, offsets, (long long)length) : Py_NewRef(Py_None);
+        }
+    }
+    Py_XDECREF(codes);
+    Py_XDECREF(offsets);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&chunks);
+    PyBuffer_Release(&groups);
+    PyBuffer_Release(&path);
+    PyBuffer_Release(&bytes);
     return result;
 }

@@ -18,6 +18,7 @@ from parquet_bloom.predicates.evaluation import (
     FILTER,
     MIGHT,
     PARTITION,
+    STATISTICS,
     TYPE,
     BoundPredicate,
     ColumnTest,
@@ -45,8 +46,8 @@ from parquet_bloom.predicates.typing import readings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns, Unproved
-from parquet_bloom.values.encoding import encode_literal
-from parquet_bloom.values.ordering import literal_interval
+from parquet_bloom.values.encoding import encode_literal, why_uncountable, why_untrusted
+from parquet_bloom.values.ordering import Point, kernel_point, literal_interval
 from parquet_bloom.values.statistics import StatisticsReader
 
 _Result = TypeVar("_Result")
@@ -304,6 +305,8 @@ class Binder:
             reader=reader,
             if_present=Verdict(MIGHT, f"the filter on {leaf.name} says the value may be present"),
             if_absent=Verdict(CANNOT, f"the filter on {leaf.name} lacks the value", FILTER),
+            if_outside=Verdict(CANNOT, f"the value is outside the min-max range of {leaf.name}", STATISTICS),
+            point=_point(leaf, literals) if op == "=" and not (is_negated and leaf.is_repeated) else None,
         )
 
     def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
@@ -316,6 +319,13 @@ class Binder:
         encodings = encode_literal(leaf, literal, timezone=self._timezone)
         interval = literal_interval(leaf, literal, encodings)
         return Reading(encodings.hashes(), interval, encodings.reason, None if encodings.reason else literal)
+
+
+def _point(leaf: LeafColumn, literals: Literals) -> Point | None:
+    """Return the one value that the literals are, if the kernel compares such values and their filters may prune."""
+    if literals.single_value is None or why_untrusted(leaf) or why_uncountable(leaf) or leaf.text_rule:
+        return None
+    return kernel_point(leaf, literals.single_value[0])
 
 
 def why_conflicting(name: str) -> str:

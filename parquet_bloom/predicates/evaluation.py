@@ -25,8 +25,8 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.parquet import NO_FILTER, why_unusable
 from parquet_bloom.filters.protocol import FileFilter
-from parquet_bloom.format.footer import FilterLocation, Footer
-from parquet_bloom.format.probing import Answer, Question
+from parquet_bloom.format.footer import OUTSIDE, FilterLocation, Footer, Plan
+from parquet_bloom.format.probing import Answer, Question, ask_for_one
 from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.predicates.tree import (
     And,
@@ -37,7 +37,7 @@ from parquet_bloom.predicates.tree import (
     Predicate,
 )
 from parquet_bloom.predicates.typing import is_float
-from parquet_bloom.values.ordering import Interval
+from parquet_bloom.values.ordering import Interval, Point
 from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 
 if TYPE_CHECKING:
@@ -117,6 +117,13 @@ class BoundPredicate:
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters decide on these row groups, whose verdict is ASK."""
         yield from ()
+
+    def evaluate_usual(self, footer: Footer) -> Plan[list[Verdict]] | None:
+        """Return a plan for the verdicts on all row groups, which asks the filters, too, if there is a short way.
+
+        It returns no verdicts where the file turns out to be unusual. They are those that the long way leads to.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +256,8 @@ class ColumnTest(BoundPredicate):
     reader: StatisticsReader
     if_present: Verdict  # in the filter
     if_absent: Verdict
+    if_outside: Verdict  # the min-max range
+    point: Point | None  # the one value, where the kernel can compare it and a filter may prune
 
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters decide on these row groups."""
@@ -274,22 +283,28 @@ class ColumnTest(BoundPredicate):
             return Verdict(MIGHT, f"{leaf.name} may contain NaN, which engines sort differently")
         return self._evaluate_inequality(known) if self.op == "<>" else self._evaluate_range(known)
 
-    def evaluate_all(self, file: KnownFile, count: int) -> list[Verdict]:
-        """Return the verdicts on the first `count` row groups."""
-        single_value = self.literals.single_value if self.op == "=" and not file.answers else None
-        if single_value is None or self.number in file.absent or (self.is_negated and self.leaf.is_repeated):
-            return super(ColumnTest, self).evaluate_all(file, count)
-        key, hashes = single_value
-        verdicts = []
-        for row_group, facts in enumerate(file.facts(self.reader)):
-            _, known, location, _, is_usual = facts
-            if is_usual and known.low <= key <= known.high:  # type: ignore[operator]
-                assert location is not None
-                file.open[self.number, row_group] = location, hashes  # the same as `evaluate`, for the usual case
-                verdicts.append(_ASK)
-            else:
-                verdicts.append(self.evaluate(file, row_group))
-        return verdicts
+    def evaluate_usual(self, footer: Footer) -> Plan[list[Verdict]] | None:
+        """Return a plan for the verdicts on all row groups, if the test is for one value."""
+        return None if self.point is None else self._evaluate_point(footer, self.point)
+
+    def _evaluate_point(self, footer: Footer, point: Point) -> Plan[list[Verdict]]:
+        places = self.reader.place(footer, point)
+        if places is None or footer.leaves[self.leaf.index].text_rule:
+            return []
+        codes, offsets, length = places
+        if not offsets:
+            return [self.if_outside] * len(codes)
+        assert self.literals.single_value is not None
+        found = yield from ask_for_one(
+            self.literals.single_value[1], offsets, length, seen=footer.derived.sound_headers
+        )
+        if found is None:
+            return []
+        answers = iter(found)
+        return [
+            self.if_outside if code == OUTSIDE else self.if_present if next(answers) else self.if_absent
+            for code in codes
+        ]
 
     def _evaluate_equality(self, facts: Facts, file: KnownFile, row_group: int) -> Verdict:
         if not self.literals.may_equal:
@@ -298,7 +313,7 @@ class ColumnTest(BoundPredicate):
         if isinstance(hashes, str):
             return Verdict(MIGHT, hashes)
         if not hashes:
-            return Verdict(CANNOT, f"the value is outside the min-max range of {self.leaf.name}", STATISTICS)
+            return self.if_outside
         if facts.location is None:
             return Verdict(MIGHT, facts.no_filter)
         file.open[self.number, row_group] = facts.location, hashes
@@ -341,14 +356,13 @@ _ASK = Verdict(ASK, "")
 class Facts(NamedTuple):
     """What is known about one column chunk: its statistics, and its filter or why it has `no_filter`.
 
-    With a `problem`, nothing about it can be trusted. It `is_usual` if it has values, a min, a max and a filter.
+    With a `problem`, nothing about it can be trusted.
     """
 
     problem: str | None
     known: ColumnStatistics
     location: FilterLocation | None = None
     no_filter: str = ""
-    is_usual: bool = False
 
 
 def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
@@ -363,7 +377,7 @@ def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
             if known is None:
                 facts.append(_chunk_facts(footer, group, reader, no_filter))
             elif no_filter is None and (location := footer.usual_filter(record)):
-                facts.append(Facts(None, known, location, "", True))
+                facts.append(Facts(None, known, location))
             else:
                 facts.append(_with_filter(footer, group, leaf, known, no_filter, record.filter_place))
     footer.derived.facts[reader.index] = facts
@@ -395,7 +409,7 @@ def _with_filter(
         return Facts(None, known, no_filter=describe_error(error))
     if location is None:
         return Facts(None, known, no_filter=NO_FILTER)
-    return Facts(None, known, location, is_usual=known.low is not None and not known.is_all_null)
+    return Facts(None, known, location)
 
 
 class IndexedFiles:

@@ -76,11 +76,11 @@ def footer_of(source: Source, cache: Cache) -> Plan[Footer]:
     key = source.identity
     footer: Footer | None = cache.get(key) if key else None
     if footer is None:
-        footer = yield from read_footer(source.size, guess=source.footer_guess)
+        footer = yield from read_footer(source.size, guess=source.footer_guess, keeps_tail=not source.is_local)
         if (
             key and cache.max_bytes
         ):  # the bytes before the footer are only for this call: filters have entries of their own
-            cache.put(key, footer.without_tail(), len(footer.raw) + _FOOTER_BYTES)
+            cache.put(key, footer.without_tail() if footer.before else footer, len(footer.raw) + _FOOTER_BYTES)
     return footer
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import (
     ConcurrentChangeError,
     CorruptFileError,
@@ -208,7 +209,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
             try:
                 if descriptor is None:
                     descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-                read = [local_files.read_at(descriptor, stop - start, start) for start, stop in merged]
+                read = _kernel.read_ranges(descriptor, merged)
             except OSError as error:
                 failed = error
             else:

@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.values.encoding import Encodings, literal_text, why_untrusted
@@ -39,6 +39,32 @@ def key_function(leaf: LeafColumn) -> Callable[[bytes], Key | None] | None:
         return value if value == value else None
 
     return key
+
+
+class Point(NamedTuple):
+    """A key in the form in which the kernel compares it with plain values; see `_kernel.place_in_chunks`."""
+
+    order: int
+    width: int
+    value: bytes
+
+
+def kernel_point(leaf: LeafColumn, key: Key) -> Point | None:
+    """Return a key of the leaf's as the kernel compares it, or None for types and keys that it does not compare."""
+    kind, width = _key_type(leaf), leaf.width
+    if kind == "bytes" and isinstance(key, bytes) and width != 0:
+        return Point(_AS_BYTES, width or 0, key)
+    if kind is None or width is None or type(key) is not int or width != _INTEGER_WIDTHS.get(leaf.physical_type):
+        return None
+    is_signed = leaf.logical_type is None or leaf.logical_type.is_signed
+    try:
+        return Point(_AS_SIGNED if is_signed else _AS_UNSIGNED, width, key.to_bytes(8, "little", signed=is_signed))
+    except OverflowError:
+        return None
+
+
+_AS_BYTES, _AS_SIGNED, _AS_UNSIGNED = range(3)
+_INTEGER_WIDTHS = {PhysicalType.INT32: 4, PhysicalType.INT64: 8}
 
 
 def literal_interval(leaf: LeafColumn, value: object, encodings: Encodings) -> Interval | str:

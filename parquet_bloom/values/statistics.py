@@ -22,11 +22,12 @@ from parquet_bloom.format.footer import (
     KNOWS_HIGH_EXACT,
     KNOWS_LOW_EXACT,
     LOW_IS_EXACT,
+    ChunkPlaces,
     ChunkRecord,
     Footer,
 )
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
-from parquet_bloom.values.ordering import Key, key_function
+from parquet_bloom.values.ordering import Key, Point, key_function
 
 
 class ColumnStatistics(NamedTuple):
@@ -81,6 +82,12 @@ class StatisticsReader:
             is_truncated = flags & _LOW_EXACTNESS == KNOWS_LOW_EXACT or flags & _HIGH_EXACTNESS == KNOWS_HIGH_EXACT
             is_exact = not self._is_bytes and not is_truncated
             yield ColumnStatistics(num_values, nulls, low, high, is_exact, "")
+
+    def place(self, footer: Footer, point: Point) -> ChunkPlaces | None:
+        """Return where a value lies in the column chunks; None unless all of them are as usual."""
+        if self._why_damaged(footer) or self._why_unsorted(footer):
+            return None
+        return footer.places_in_chunks(self.leaf, *point)
 
     def read(self, footer: Footer, row_group: int) -> ColumnStatistics:
         """Return the statistics of a column chunk that has no `Footer.chunk_problem`."""

@@ -28,7 +28,6 @@ from parquet_bloom.predicates.evaluation import (
     BoundPredicate,
     FileWithFooter,
     IndexedFiles,
-    Rank,
     RecordedFile,
     Verdict,
     absent_by_filters,
@@ -49,7 +48,7 @@ from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer, FileVerdict, Pruning, RowGroupVerdict
+from parquet_bloom.verbs.verdicts import CANNOT_MATCH, FileVerdict, LaterRows, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
     from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
@@ -331,8 +330,12 @@ class FileEvaluator:
     def _evaluate_file(self, source: Source, binder: Binder, kept: TableFilters) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache)
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
+        filters = (*filters_in_footer(footer), *kept.filters)
+        short = None if filters or kept.problem else bound.evaluate_usual(footer)
+        if short is not None and (verdicts := (yield from with_tail(footer, short))):
+            return _record(source, footer, verdicts)
         file = FileWithFooter(footer)
-        if filters := (*filters_in_footer(footer), *kept.filters):
+        if filters:
             file.absent = absent_by_filters(bound, footer, filters)
         verdicts = bound.evaluate_all(file, footer.num_row_groups)
         for row_group, group in enumerate(footer.row_groups):
@@ -398,15 +401,4 @@ def _excluded_by_index(source: Source, file: IndexedFile, verdict: Verdict) -> F
 
 
 def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:
-    """Return the verdicts as a record. The last one is used again: most files are excluded for the same reason."""
-    last: tuple[str, list[Verdict], FileVerdict] | None = footer.derived.last_verdict
-    if last is None or last[1] != verdicts or last[0] != source.name:
-        records = tuple(
-            RowGroupVerdict(source.name, number, _NAMES[rank], reason, by, *group)
-            for number, (group, (rank, reason, by)) in enumerate(zip(footer.row_groups, verdicts, strict=True))
-        )
-        last = footer.derived.last_verdict = source.name, verdicts, FileVerdict(source.name, source.size, records)
-    return last[2]
-
-
-_NAMES: dict[Rank, Answer] = {rank: CANNOT_MATCH if rank is CANNOT else MIGHT_MATCH for rank in Rank}
+    return FileVerdict(source.name, source.size, LaterRows(source.name, footer.packed_row_groups, verdicts))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -15,7 +15,8 @@ from parquet_bloom.storage.listing import Source
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-from parquet_bloom.predicates.evaluation import FILTER, MIGHT
+from parquet_bloom.format.footer import unpack_row_groups
+from parquet_bloom.predicates.evaluation import CANNOT, FILTER, MIGHT, Rank, Verdict
 from parquet_bloom.predicates.exact import DATA
 from parquet_bloom.tables.snapshots import TableFiles
 
@@ -70,7 +71,56 @@ class FileVerdict(Record):
     @property
     def is_kept(self) -> bool:
         """Whether any of the file must be read."""
-        return self.not_pruned is not None or any(group.is_kept for group in self.row_groups)
+        if self.not_pruned is not None:
+            return True
+        groups = _ROW_GROUPS.__get__(self, FileVerdict)
+        return groups.is_any_kept if isinstance(groups, LaterRows) else any(group.is_kept for group in groups)
+
+
+class LaterRows:
+    """What stands for the `row_groups` of a `FileVerdict` until they are asked for: of most files nobody asks."""
+
+    __slots__ = ("_packed", "_path", "_verdicts")
+
+    def __init__(self, path: str, packed_row_groups: bytes, verdicts: Sequence[Verdict]) -> None:
+        self._path, self._packed, self._verdicts = path, packed_row_groups, verdicts
+
+    @property
+    def is_any_kept(self) -> bool:
+        """Whether any of the row groups must be read."""
+        return any(verdict.rank is not CANNOT for verdict in self._verdicts)
+
+    def rows(self) -> tuple[RowGroupVerdict, ...]:
+        """Return the verdicts on the row groups."""
+        return tuple(
+            RowGroupVerdict(self._path, number, _NAMES[rank], reason, by, *group)
+            for number, (group, (rank, reason, by)) in enumerate(
+                zip(unpack_row_groups(self._packed), self._verdicts, strict=True)
+            )
+        )
+
+
+_NAMES: dict[Rank, Answer] = {rank: CANNOT_MATCH if rank is CANNOT else MIGHT_MATCH for rank in Rank}
+_ROW_GROUPS = FileVerdict.__dict__["row_groups"]  # the slot
+
+
+class _RowGroups:
+    """The slot of `FileVerdict.row_groups`, which is filled when it is first read."""
+
+    def __get__(self, file: FileVerdict | None, owner: type) -> Any:
+        if file is None:
+            return self
+        groups = _ROW_GROUPS.__get__(file, owner)
+        if isinstance(groups, LaterRows):
+            groups = groups.rows()
+            _ROW_GROUPS.__set__(file, groups)
+        return groups
+
+    def __set__(self, file: FileVerdict, groups: Any) -> None:
+        _ROW_GROUPS.__set__(file, groups)
+
+
+FileVerdict.row_groups = _RowGroups()  # type: ignore[assignment, misc]
 
 
 @dataclass(frozen=True, repr=False)

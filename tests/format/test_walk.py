@@ -222,3 +222,23 @@ def test_chunks_of_another_footer_are_refused(chunks: bytes, column: int, column
     except ValueError:
         return
     assert len(found) == len(chunks) // (4 * columns) * 13 * 8
+
+
+@given(
+    chunks=st.binary(max_size=40),
+    groups=st.binary(max_size=50),
+    column=st.integers(-1, 4),
+    columns=st.integers(-1, 4),
+    order=st.integers(-1, 3),
+    width=st.integers(-1, 9),
+    value=st.binary(max_size=9),
+)
+def test_places_in_chunks_of_another_footer_are_refused(
+    chunks: bytes, groups: bytes, column: int, columns: int, order: int, width: int, value: bytes
+) -> None:
+    raw = READABLE["pyarrow/small.parquet"]
+    try:
+        found = _kernel.place_in_chunks(raw, chunks, groups, SIZE, column, columns, 2, b"", order, width, value)
+    except ValueError:
+        return
+    assert found in (None, (b"", [], 0))

@@ -6,7 +6,7 @@ import errno
 import itertools
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from parquet_bloom import Cache, prune
+from parquet_bloom import Cache, _kernel, prune
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.filters import index_build, index_versions
 from parquet_bloom.filters.index import folder_of, newest
@@ -23,7 +23,7 @@ from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
 from parquet_bloom.verbs import index
 
 WRITES = ("write", "fsync", "link", "unlink", "remove", "rmdir", "mkdir")
-READS = ("open", "pread", "listdir")
+READS = ("open", "pread", "listdir", "read_ranges")
 
 IDS = {"a.parquet": [1, 2], "b.parquet": [3], "c.parquet": [4, 5], "d.parquet": [6]}
 
@@ -41,7 +41,8 @@ class Saboteur:
         self.count, self._victim, self._last = 0, -1, -1
         self._error: Callable[[], BaseException] = KeyboardInterrupt
         for name in calls:
-            monkeypatch.setattr(os, name, self._wrapped(getattr(os, name)))
+            owner = _kernel if name == "read_ranges" else os
+            monkeypatch.setattr(owner, name, self._wrapped(getattr(owner, name)))
 
     def _wrapped(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def sabotaged(*arguments: Any, **options: Any) -> Any:
@@ -153,14 +154,14 @@ def test_what_cannot_be_read_for_a_while_is_not_remembered(tmp_path: Path, monke
     put(tmp_path, *IDS)
     index.create(tmp_path, "id")
     cache = Cache()
-    original, failing = os.pread, True
+    original, failing = _kernel.read_ranges, True
 
-    def pread(fd: int, length: int, start: int) -> bytes:
+    def read_ranges(fd: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if failing and "entries-" in str(Path(f"/proc/self/fd/{fd}").readlink()):
             raise OSError(errno.EACCES, "not now")
-        return original(fd, length, start)
+        return original(fd, ranges)
 
-    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(_kernel, "read_ranges", read_ranges)
     if not Path("/proc/self/fd").exists():
         pytest.skip("only Linux tells which file a descriptor is of")
     assert not any("(in the index)" in group.reason for group in prune(tmp_path, "id = 0", cache=cache).rows)

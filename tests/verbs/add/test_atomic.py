@@ -22,7 +22,7 @@ import pytest
 from churn import churning
 from files import only_error, snapshot, statuses, write
 
-from parquet_bloom import add, drop
+from parquet_bloom import _kernel, add, drop
 from parquet_bloom.storage.local_files import leftovers as temporary_files
 
 # ---- every call fails once ---------------------------------------------------------------
@@ -31,6 +31,7 @@ CALLS: list[tuple[Any, str]] = [
     (os, "open"),
     (os, "pwrite"),
     (os, "pread"),
+    (_kernel, "read_ranges"),
     (os, "copy_file_range"),
     (os, "fdatasync"),
     (os, "fsync"),
