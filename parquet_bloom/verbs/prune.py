@@ -333,7 +333,8 @@ class FileEvaluator:
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)
         if short is not None and (verdicts := (yield from with_tail(footer, short))):
-            return _record(source, footer, verdicts)
+            if self.open_files is None or all(verdict.rank is CANNOT for verdict in verdicts):
+                return _record(source, footer, verdicts)
         file = FileWithFooter(footer)
         if filters:
             file.absent = absent_by_filters(bound, footer, filters)
@@ -388,7 +389,7 @@ _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
 
 
 def _excluded_by_index(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
-    """Return the verdict on a file's row groups; the last one is used again, see `_record`."""
+    """Return the verdict on a file's row groups; the last one is used again: most are alike."""
     last: tuple[str, Verdict, FileVerdict] | None = file.last_verdict
     if last is None or last[:2] != (source.name, verdict):
         reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
