@@ -132,6 +132,11 @@ def _encoded_path(path: tuple[str, ...]) -> bytes:
     return head + b"".join(varint(len(name)) + name for name in names)
 
 
+PackedFooter = tuple[int, bytes, bytes, bytes]
+"""A file's size, and its footer: the bytes before the row groups, the row groups, and the bytes after them. The first
+and the last are the same objects for many files of one writer."""
+
+
 @dataclass
 class Footer:
     """A file's footer: the bytes as they are, and the parts of them that filters need. Its fields do not change.
@@ -149,6 +154,7 @@ class Footer:
     created_by: str  # what the writer calls itself; empty when it does not
     ordered_by_type: tuple[bool, ...] | None  # whether each leaf's min_value and max_value are in its type's order
     notes_at: tuple[int, int] | None  # start and stop, in `raw`, of the list of what the writers noted, if known
+    own_at: tuple[int, int]  # start and stop, in `raw`, of what other files of the writer are unlikely to share
     field_ids: tuple[int | None, ...]  # the id that the schema gives each leaf, if it does
     is_signed: bool  # encrypted columns and a plaintext footer, whose bytes are signed
     is_whole: bool  # it is certain that every column chunk is described here, and lies in this file
@@ -169,6 +175,11 @@ class Footer:
         bare = object.__new__(Footer)
         bare.__dict__.update(self.__dict__, before=b"", derived=self.derived)
         return bare
+
+    def packed(self) -> PackedFooter:
+        """Return it as bytes that `unpack_footer` takes."""
+        (start, stop), raw = self.own_at, self.raw
+        return self.file_size, _shared(raw[:start]), raw[start:stop], _shared(raw[stop:])
 
     @cached_property
     def derived(self) -> Derived:
@@ -424,12 +435,19 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True
         raise CorruptFileError(error.message, offset=start + (error.offset or 0)) from error
 
 
+def unpack_footer(packed: PackedFooter) -> Footer:
+    """Return the footer that was packed."""
+    file_size, *parts = packed
+    return parse_footer(file_size, b"".join(parts))
+
+
 def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
     """Return the checked footer whose bytes, without length and magic, are `raw`."""
     if (walk := _kernel.walk_footer(raw)) is not None:
         num_rows, num_columns, is_whole, has_filters_apart, groups, chunks, filters, places = walk
         of_schema, schema_stop, of_notes, notes_stop, of_writer, writer_stop, of_orders, orders_stop, _ = places
         schema, notes = raw[of_schema:schema_stop], raw[of_notes:notes_stop]
+        own_stop = of_notes or of_writer or of_orders
         shared = _shared_parts((schema, notes, raw[of_writer:writer_stop], raw[of_orders:orders_stop]))
         if num_columns == len(shared.leaves) or not groups:
             return Footer(
@@ -441,6 +459,7 @@ def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
                 shared.created_by,
                 shared.ordered_by_type,
                 (of_notes, notes_stop),
+                (schema_stop, own_stop if own_stop > schema_stop else len(raw)),
                 shared.field_ids,
                 is_signed=False,
                 is_whole=is_whole,
@@ -475,6 +494,7 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
         metadata.created_by or "",
         _ordered_by_type(metadata.column_orders),
         None,
+        (0, len(raw)),
         schema.field_ids,
         is_signed=metadata.encryption_algorithm is not None,
         is_whole=False,
@@ -516,6 +536,11 @@ def _remembered(function: Callable[[_Encoded], _Result]) -> Callable[[_Encoded],
 
 
 _MOST_REMEMBERED, _ENTRY_BYTES, _UNKNOWN = 1024 * 1024, 64, object()
+
+
+@_remembered
+def _shared(encoded: bytes) -> bytes:
+    return encoded
 
 
 class _SharedParts(NamedTuple):

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer
+from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer, unpack_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.storage.listing import Source
@@ -22,19 +22,31 @@ CACHE_BYTES = 256 * 1024 * 1024
 _FOOTER_BYTES = 4 * 1024
 """About how much memory a footer takes besides its bytes, once one of its columns was evaluated."""
 
+_ENTRY_BYTES = 640
+"""About how much memory an entry takes besides the bytes of a packed footer, most of it for the file's identity."""
+
+_SHARE_UNPACKED = 8
+"""Of this part of a cache's bytes footers are at hand as they were used; of all others there is the packed form."""
+
 
 class Cache:
-    """The most recently used footers and filters, of at most `max_bytes` in all. Safe to share between threads."""
+    """The most recently used footers and filters, of at most `max_bytes` in all. Safe to share between threads.
+
+    A packed footer is bytes alone: those of its row groups (80 to 120 bytes a column chunk, as writers have them), for
+    files of one writer and schema share the others. So the garbage collector has nothing to visit in it.
+    """
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self.max_bytes, self._num_bytes = max_bytes, 0
         self._entries: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+        self._unpacked: OrderedDict[Any, Footer] = OrderedDict()
+        self._unpacked_bytes = 0
         self._lock = threading.Lock()
 
     @property
     def num_bytes(self) -> int:
         """About how much memory the entries take."""
-        return self._num_bytes
+        return self._num_bytes + self._unpacked_bytes
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -57,14 +69,46 @@ class Cache:
                 return
             self._entries[key] = value, num_bytes
             self._num_bytes += num_bytes
-            while self._num_bytes > self.max_bytes:
-                self._num_bytes -= self._entries.popitem(last=False)[1][1]
+            self._make_room()
+
+    def _make_room(self) -> None:
+        while self._num_bytes > self.max_bytes - self._unpacked_bytes:
+            self._num_bytes -= self._entries.popitem(last=False)[1][1]
+
+    def footer(self, key: Any) -> Footer | None:
+        """Return a footer that was put, or None."""
+        with self._lock:
+            if (footer := self._unpacked.get(key)) is not None:
+                self._unpacked.move_to_end(key)
+        if (packed := self.get(key)) is None:
+            return None
+        if footer is None:
+            footer = unpack_footer(packed)
+            self._unpack(key, footer)
+        return footer
+
+    def put_footer(self, key: Any, footer: Footer) -> None:
+        """Keep a footer."""
+        packed = footer.packed()
+        self.put(key, packed, _ENTRY_BYTES + len(packed[2]))
+        self._unpack(key, footer)
+
+    def _unpack(self, key: Any, footer: Footer) -> None:
+        with self._lock:
+            if (before := self._unpacked.pop(key, None)) is not None:
+                self._unpacked_bytes -= _FOOTER_BYTES + len(before.raw)
+            self._unpacked[key] = footer
+            self._unpacked_bytes += _FOOTER_BYTES + len(footer.raw)
+            while self._unpacked_bytes > self.max_bytes // _SHARE_UNPACKED:
+                self._unpacked_bytes -= _FOOTER_BYTES + len(self._unpacked.popitem(last=False)[1].raw)
+            self._make_room()
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
-            self._num_bytes = 0
+            self._unpacked.clear()
+            self._num_bytes = self._unpacked_bytes = 0
 
 
 SHARED = Cache()
@@ -74,13 +118,12 @@ SHARED = Cache()
 def footer_of(source: Source, cache: Cache) -> Plan[Footer]:
     """Plan to return a file's footer, from the cache if it has it."""
     key = source.identity
-    footer: Footer | None = cache.get(key) if key else None
+    footer = cache.footer(key) if key else None
     if footer is None:
         footer = yield from read_footer(source.size, guess=source.footer_guess, keeps_tail=not source.is_local)
-        if (
-            key and cache.max_bytes
-        ):  # the bytes before the footer are only for this call: filters have entries of their own
-            cache.put(key, footer.without_tail() if footer.before else footer, len(footer.raw) + _FOOTER_BYTES)
+        if key and cache.max_bytes:
+            # The bytes before the footer are only for this call: filters have entries of their own.
+            cache.put_footer(key, footer.without_tail() if footer.before else footer)
     return footer
 
 

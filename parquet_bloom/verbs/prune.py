@@ -332,9 +332,9 @@ class FileEvaluator:
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)
-        if short is not None and (verdicts := (yield from with_tail(footer, short))):
-            if self.open_files is None or all(verdict.rank is CANNOT for verdict in verdicts):
-                return _record(source, footer, verdicts)
+        verdicts = [] if short is None else (yield from with_tail(footer, short))
+        if verdicts and (self.open_files is None or all(verdict.rank is CANNOT for verdict in verdicts)):
+            return _record(source, footer, verdicts)
         file = FileWithFooter(footer)
         if filters:
             file.absent = absent_by_filters(bound, footer, filters)

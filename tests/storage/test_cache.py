@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from typing import Any
 
 import fsspec
 import pytest
+from files import fixture, footer_bytes
 from stores import Filter, SimulatedStore, laid_out
 
 from parquet_bloom import lookup, prune
+from parquet_bloom.format.footer import parse_footer
 from parquet_bloom.storage import listing
 from parquet_bloom.storage.cache import SHARED, Cache
 from parquet_bloom.storage.drive import RequestLog
@@ -87,6 +90,38 @@ def test_threads_share_it() -> None:
         thread.join()
     assert failures == []
     assert cache.num_bytes == sum(num_bytes for _, num_bytes in cache._entries.values()) <= 1000
+
+
+def test_footers_that_were_not_used_lately_are_bytes_alone() -> None:
+    raw = footer_bytes(fixture("pyarrow/small.parquet"))
+    cache = Cache(2**20)
+    footers = {str(number): parse_footer(10**6 + number, raw) for number in range(200)}
+    for key, footer in footers.items():
+        cache.put_footer(key, footer)
+    assert cache.footer("199") is footers["199"]
+    again = cache.footer("0")
+    assert again is not footers["0"]
+    assert again == footers["0"]
+    assert cache.footer("0") is again
+    packed = [cache.get(key) for key in footers]
+    assert len({id(part) for _, start, _, stop in packed for part in (start, stop)}) == 2
+    assert sum(map(len, packed[0][1:])) == len(raw)
+    gc.collect()
+    assert not any(map(gc.is_tracked, packed))
+    assert len(cache) == 200
+    assert cache.num_bytes <= 2**20
+
+
+def test_footers_leave_a_cache_that_is_full() -> None:
+    raw = footer_bytes(fixture("pyarrow/small.parquet"))
+    cache = Cache(20 * len(raw))
+    for number in range(200):
+        cache.put_footer(number, parse_footer(10**6, raw))
+        assert cache.num_bytes <= cache.max_bytes
+    assert cache.footer(0) is None
+    assert cache.footer(199) is not None
+    cache.clear()
+    assert (cache.num_bytes, cache.footer(199)) == (0, None)
 
 
 # ---- and what it saves -------------------------------------------------------------------
