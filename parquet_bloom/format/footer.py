@@ -122,6 +122,7 @@ HAS_LOW, HAS_HIGH, HAS_NULL_COUNT, KNOWS_LOW_EXACT, LOW_IS_EXACT, KNOWS_HIGH_EXA
 HAS_STATISTICS, HAS_DICTIONARY, HAS_FILTER, HAS_FILTER_LENGTH, IS_IN_ORDER = (1 << bit for bit in (9, 11, 12, 13, 15))
 
 _CHUNK_RECORDS = struct.Struct("=13q")
+_NO_CHUNKS = b"\x19\x0c"  # of a row group, field 1: a list of no structs
 
 
 @lru_cache(maxsize=1024)
@@ -307,6 +308,15 @@ class Footer:
             value,
         )
         return None if found is None else ChunkPlaces._make(found)
+
+    def compressed_size(self, row_group: int) -> int | None:
+        """Return what a row group says its pages take, None where it does not say."""
+        if self.chunk_starts is None or not self.leaves:
+            return self.metadata.row_groups[row_group].total_compressed_size  # type: ignore[no-any-return]
+        last = self._encoded_chunk(row_group, len(self.leaves) - 1)
+        _, length = decode(ttypes.SlimColumnChunk, last)
+        # Behind its last column chunk come a row group's other fields: the kernel walks no other order.
+        return decode(ttypes.SlimRowGroup, _NO_CHUNKS + last[length:])[0].total_compressed_size  # type: ignore[no-any-return]
 
     def chunk_problem(self, row_group: int, leaf: LeafColumn) -> str | None:
         """Return why nothing that the footer says about a column chunk can be relied on, or None."""

@@ -234,25 +234,29 @@ def midpoints(footer: Footer) -> list[int] | None:
     half the sum of its column chunks'.
     """
     offsets = []
-    for group in footer.metadata.row_groups:
-        midpoint = _midpoint(group)
+    for row_group in range(footer.num_row_groups):
+        midpoint = _midpoint(footer, row_group)
         if midpoint is None or midpoint >= footer.file_size:
             return None
         offsets.append(midpoint)
     return offsets
 
 
-def _midpoint(group: Any) -> int | None:
-    chunks = [column.meta_data for column in group.columns]
+def _midpoint(footer: Footer, row_group: int) -> int | None:
+    total = footer.compressed_size(row_group)
+    if total is not None and footer.is_whole and footer.chunk_starts:
+        return _middle(footer.column_chunk(row_group, 0).meta_data, total)
+    chunks = [column.meta_data for column in footer.metadata.row_groups[row_group].columns]
     if not chunks or any(chunk is None for chunk in chunks):  # no columns, or encrypted ones
         return None
-    first = chunks[0]
+    return _middle(chunks[0], sum(chunk.total_compressed_size for chunk in chunks) if total is None else total)
+
+
+def _middle(first: Any, total: int) -> int | None:
+    """Return the middle of a row group whose first column chunk this is, and whose size is `total`."""
     start: int = first.data_page_offset
     if first.dictionary_page_offset is not None and first.dictionary_page_offset < start:
         start = first.dictionary_page_offset  # zero is an offset like any other to parquet-java
-    total: int | None = group.total_compressed_size
-    if total is None:
-        total = sum(chunk.total_compressed_size for chunk in chunks)
     return None if start < 0 or total < 0 else start + total // 2
 
 
