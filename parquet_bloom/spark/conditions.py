@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicates.parsing import parse_sql, to_predicate
 from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Not, Opaque, Or, Predicate
-from parquet_bloom.spark.session import is_connect, setting
+from parquet_bloom.spark.session import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 LOG = logging.getLogger("parquet_bloom.spark")
@@ -58,7 +58,7 @@ def is_column(where: Any) -> bool:
 
 
 def understood(
-    spark: SparkSession, where: Any, frame: Callable[[], DataFrame] | None = None, *, strict: bool = True
+    settings: Settings, where: Any, frame: Callable[[], DataFrame] | None = None, *, strict: bool = True
 ) -> Predicate:
     """Return the condition as our predicate.
 
@@ -66,18 +66,18 @@ def understood(
     `PredicateError` for text that our parser does not understand; without `strict` that is `Opaque`, too.
     """
     if is_column(where):
-        if is_connect(spark):
-            return _of_connect(spark, where)
+        if settings.is_connect:
+            return _of_connect(settings, where)
         text = None if frame is None else _text_of(where, frame())
         if text is None:
             LOG.warning("the Column %s prunes nothing: it cannot be turned into text; pass the text instead", where)
             return Opaque(str(where))
-        return understood(spark, text, strict=False)
+        return understood(settings, text, strict=False)
     if isinstance(where, str):
         if "${" in where:  # Spark replaces it by a setting's value, inside quotes, too
             return Opaque(where)
         for key, sign in _OTHER_GRAMMARS.items():
-            if sign in where and setting(spark, key) == "true":
+            if sign in where and settings.is_on(key):
                 LOG.info("the condition prunes nothing: %s is set", key)
                 return Opaque(where)
         try:
@@ -90,9 +90,9 @@ def understood(
     return to_predicate(where)
 
 
-def _of_connect(spark: SparkSession, column: Any) -> Predicate:
+def _of_connect(settings: Settings, column: Any) -> Predicate:
     """Return a Column of Spark Connect as our predicate, as far as it was made from text by `functions.expr`."""
-    predicate = _of_expression(spark, getattr(column, "_expr", None))
+    predicate = _of_expression(settings, getattr(column, "_expr", None))
     if isinstance(predicate, Opaque):
         LOG.warning(
             "the Column %s prunes nothing: with Spark Connect, pass the condition as text or as functions.expr(text)",
@@ -101,13 +101,13 @@ def _of_connect(spark: SparkSession, column: Any) -> Predicate:
     return predicate
 
 
-def _of_expression(spark: SparkSession, expression: Any) -> Predicate:
+def _of_expression(settings: Settings, expression: Any) -> Predicate:
     kind, text = type(expression).__name__, getattr(expression, "_expr", None)
     if kind == "SQLExpression" and isinstance(text, str):
-        return understood(spark, text, strict=False)
+        return understood(settings, text, strict=False)
     arguments = getattr(expression, "_args", None)
     if kind == "UnresolvedFunction" and isinstance(arguments, list):
-        parts = tuple(_of_expression(spark, argument) for argument in arguments)
+        parts = tuple(_of_expression(settings, argument) for argument in arguments)
         match getattr(expression, "_name", None), parts:
             case "and", (_, _) if not all(isinstance(part, Opaque) for part in parts):
                 return And(parts)
@@ -132,14 +132,14 @@ def _text_of(column: Any, frame: DataFrame) -> str | None:
         return None
 
 
-def is_rebasing(spark: SparkSession) -> bool:
+def is_rebasing(settings: Settings) -> bool:
     """Return whether this session shifts old dates of files that do not name their calendar."""
-    return setting(spark, _REBASING, _PLAIN_TIMES[_REBASING][0]) not in _PLAIN_TIMES[_REBASING]
+    return settings.get(_REBASING, _PLAIN_TIMES[_REBASING][0]) not in _PLAIN_TIMES[_REBASING]
 
 
-def odd_times(spark: SparkSession, options: Mapping[str, Any] | None = None) -> list[str]:
+def odd_times(settings: Settings, options: Mapping[str, Any] | None = None) -> list[str]:
     """Return the settings, and the options of a read, that change dates or timestamps while they are read."""
-    odd = [key for key, plain in _PLAIN_TIMES.items() if setting(spark, key, plain[0]) not in plain]
+    odd = [key for key, plain in _PLAIN_TIMES.items() if settings.get(key, plain[0]) not in plain]
     for name, value in (options or {}).items():
         if (key := _OF_READING.get(name.lower())) and str(value).upper() not in _PLAIN_TIMES[key]:
             odd.append(name)
@@ -157,7 +157,7 @@ def without_nulls(predicate: Predicate) -> Predicate:
 
 
 def trusted(
-    spark: SparkSession,
+    settings: Settings,
     predicate: Predicate,
     schema: StructType,
     options: Mapping[str, Any] | None = None,
@@ -168,8 +168,8 @@ def trusted(
     Those are dates and timestamps, if settings or `options` of the read change them; names that are not in the schema;
     and `doubtful` columns.
     """
-    odd = odd_times(spark, options)
-    case_sensitive = setting(spark, "spark.sql.caseSensitive") == "true"
+    odd = odd_times(settings, options)
+    case_sensitive = settings.case_sensitive
     types = {
         name if case_sensitive else name.casefold(): kind
         for name, kind in ((field.name, field.dataType.simpleString()) for field in schema)

@@ -14,7 +14,7 @@ from parquet_bloom.spark.conditions import LOG, quoted_name, trusted
 from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, key_parts, only_column
 from parquet_bloom.spark.lookups import LookupTask, places_of
 from parquet_bloom.spark.reading import Lake, lake_of
-from parquet_bloom.spark.session import Settings, changed
+from parquet_bloom.spark.session import changed
 from parquet_bloom.spark.tasks import name_of
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.verbs.keys import Keys, read_keys
@@ -157,7 +157,7 @@ def _why_not(spark: SparkSession, lake: Lake, path: tuple[str, ...], kind: DataT
     if not is_plain:
         return f"Spark converts {ours} and {theirs} to compare them"
     comparison = Comparison("=", path, None)
-    if isinstance(trusted(spark, comparison, lake.schema, lake.options, lake.doubtful()), Opaque):
+    if isinstance(trusted(lake.settings, comparison, lake.schema, lake.options, lake.doubtful()), Opaque):
         return "this session's settings change how the column is read"
     if any(lake.partitions(source).named(path[:1], case_sensitive=False) for source in lake.sources):
         return "the column is a partition folder"
@@ -178,8 +178,8 @@ def _narrowed(
     if not lake.sources:
         return known
     # Without a zone keys prove nothing of files that have one; those Spark reads as they are, whatever its zone.
-    timezone = None if known.kind.simpleString() == "timestamp_ntz" else Settings.of(spark).timezone
-    view = replace(lake.view(Settings.of(spark)), folders={})  # which are no columns of the keys
+    timezone = None if known.kind.simpleString() == "timestamp_ntz" else lake.settings.timezone
+    view = replace(lake.view(), folders={})  # which are no columns of the keys
     task = LookupTask(path, timezone, storage_options, view)
     keys = known.keys if is_frame(known.keys) else known.keys.shown
     places: set[tuple[str, int | None]] = set()

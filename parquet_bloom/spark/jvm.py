@@ -37,6 +37,12 @@ class _Java:
         self._joined = self.jvm.java.util.stream.Collectors.joining("\n")
         self._listed = self.jvm.java.util.stream.Collectors.toList()
         self._functions: dict[tuple[str, ...], Any] = {}
+        self._separator = self.jvm.java.util.regex.Pattern.compile(_BETWEEN)
+        self._no_texts = gateway.new_array(self.jvm.java.lang.String, 0)
+
+    def array_of(self, texts: Sequence[str]) -> Any:
+        """Return texts as an array of Java's; none may be empty."""
+        return self._separator.split(_BETWEEN.join(texts)) if texts else self._no_texts
 
     def list_of(self, sequence: Any) -> Any:
         """Return a Scala sequence as a Java list."""
@@ -136,4 +142,5 @@ def internals_of(gateway: Any) -> _Java:
     return _Java(gateway)
 
 
+_BETWEEN = "\0"  # which no path has
 _START_AND_LENGTH = (3, 4)  # of the fields of a split, counted from one

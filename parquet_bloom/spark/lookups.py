@@ -77,9 +77,9 @@ def lookup(
     path = parse_path(column)
     sources, snapshot = live_sources_of(paths, storage_options, catalog)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
-    settings = Settings.of(spark)
-    view = SparkView.of_session(spark, settings.case_sensitive)
-    task = LookupTask(path, settings.timezone, options, view, is_rebasing=is_rebasing(spark))
+    settings = Settings(spark)
+    view = SparkView.of_session(settings)
+    task = LookupTask(path, settings.timezone, options, view, is_rebasing=is_rebasing(settings))
     parts: list[_Hits] = []
     try:
         for part in key_parts(spark, keys, path[-1], broadcast_bytes):

@@ -11,16 +11,20 @@ from urllib.parse import quote, unquote, urlsplit
 from parquet_bloom.errors import PredicateError, UnsupportedError
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted, understood
-from parquet_bloom.spark.session import Settings, changed, cores, is_connect, setting
+from parquet_bloom.spark.inference import schema_of, with_folders
+from parquet_bloom.spark.jvm import internals_of
+from parquet_bloom.spark.session import Settings, changed, cores
 from parquet_bloom.spark.tasks import TASKS_PER_CORE, local_path, merging_table, name_of, paths_of
 from parquet_bloom.spark.views import SparkView
-from parquet_bloom.storage.cache import SHARED
-from parquet_bloom.storage.listing import Source, StorageOptions, find, find_flat, resolve
+from parquet_bloom.storage.cache import SHARED, footer_of
+from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.listing import Source, StorageOptions, find, find_flat, find_in_folders, resolve
 from parquet_bloom.storage.partitions import Partitions
-from parquet_bloom.storage.strays import parquet_only
+from parquet_bloom.storage.strays import parquet_only, strays_among
+from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator
-from parquet_bloom.verbs.verdicts import Pruning
+from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +38,7 @@ def read(
     columns: Sequence[Any] | str | None = None,
     *,
     row_groups: bool = False,
+    exact: bool | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -45,24 +50,31 @@ def read(
     files, also if none is kept. Later changes of the files are not seen. `options` are those of
     `spark.read`; `storage_options` are those of fsspec, for what the driver reads.
 
+    Where few row groups are left, the driver also reads their columns that the condition compares with `=` or `IN`, and
+    drops those that do not contain the value, as `parquet_bloom.prune(exact=True)` does: by default at most 16 row
+    groups and 8 MiB. `exact` forces or forbids that.
+
     With `row_groups`, a classic session reads exactly the row groups that can match, also by filters of types that
     Spark does not use; if that is not possible, it logs why and reads whole files.
     """
     if not isinstance(where, str) and not is_column(where):
         raise PredicateError(f"a condition for Spark is text or a Column, not {type(where).__name__}")
-    settings = Settings.of(spark)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
-    predicate = understood(spark, where, lake.one_file, strict=False)
+    settings = lake.settings
+    predicate = understood(settings, where, lake.nothing, strict=False)
     index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
-    predicate_here = trusted(spark, predicate, lake.schema, lake.options, lake.doubtful())
+    predicate_here = trusted(settings, predicate, lake.schema, lake.options, lake.doubtful())
     evaluator = FileEvaluator(
         predicate_here,
         timezone=settings.timezone,
         case_sensitive=settings.case_sensitive,
         index=index,
-        view=lake.view(settings),
+        view=lake.view(),
+        open_files=None if exact is False else {},
     )
     files, _ = evaluator.evaluate_all(lake.sources, progress)
+    if exact or (exact is None and _are_few(files)):
+        files = _exactly(evaluator.plan_exact(lake.sources, files), progress, is_forced=exact is True)
     pruning = Pruning(str(predicate), tuple(files), tuple(lake.sources))
     kept = [source for source, file in zip(lake.sources, files, strict=True) if file.is_kept]
     LOG.info("reading %d of %d files", len(kept), len(files))
@@ -78,11 +90,31 @@ def read(
     return frame if names is None else frame.select(*names)
 
 
+_MOST_ROW_GROUPS, _MOST_BYTES = 16, 8 * 1024 * 1024
+"""What the driver reads at most unless it is forced: less than a task of Spark takes."""
+
+
+def _are_few(files: list[FileVerdict]) -> bool:
+    return sum(group.is_kept for file in files for group in file.row_groups) <= _MOST_ROW_GROUPS
+
+
+def _exactly(plan: ExactPlan, progress: Progress | None, *, is_forced: bool) -> list[FileVerdict]:
+    """Return the verdicts after reading columns of the row groups that are left, if that is little or forced."""
+    if not plan.num_row_groups:
+        return plan.files
+    if not is_forced and plan.num_bytes > _MOST_BYTES:
+        LOG.info("columns are not read for exact pruning: they take %s bytes", f"{plan.num_bytes:,}")
+        return plan.files
+    LOG.info("reading columns of %d row groups, %s bytes at most", plan.num_row_groups, f"{plan.num_bytes:,}")
+    return plan.carry_out(progress)
+
+
 @dataclass(frozen=True)
 class Lake:
     """What `spark.read.parquet(paths)` would read: its schema, and its files in the order of their paths."""
 
     spark: SparkSession
+    settings: Settings
     paths: tuple[str, ...]
     schema: StructType
     sources: list[Source]
@@ -90,31 +122,50 @@ class Lake:
     partition_names: frozenset[str] | None = frozenset()
     """The columns that are folders, as Spark names them; None if it does not say."""
 
+    whole: DataFrame | None = None
+    """All files, if Spark has listed them."""
+
+    is_whole: bool = True
+    """Whether Spark would read no other files below the paths."""
+
     def files(self, kept: Sequence[Source]) -> DataFrame:
         """Return a DataFrame over some of the files, with the schema and the partition columns of all."""
-        return self._read(kept) if kept else self.one_file().where("false")
+        if not kept:
+            return self.nothing()
+        if len(kept) < len(self.sources) or not self.is_whole:
+            return self._read(kept)
+        return self._read_paths(self.paths) if self.whole is None else self.whole
 
-    def one_file(self) -> DataFrame:
-        """Return a DataFrame over one of the files, with the schema of all."""
-        return self._read(self.sources[:1])
+    def nothing(self) -> DataFrame:
+        """Return a DataFrame over none of the files, with the schema of all; it has `_metadata`, as others have."""
+        return self._read_paths(()).where("false")
 
     def _read(self, sources: Sequence[Source]) -> DataFrame:
-        reader = self.spark.read.options(**self.options).schema(self.schema)
-        # Spark refuses partitions below several folders, so the base of one file is that of all.
-        if (base := self._base(sources[0])) is not None:
-            reader = reader.option("basePath", base)
         # For more paths than the driver lists, Spark starts a task each, unless it is told how many to start.
         at_once = str(TASKS_PER_CORE * cores(self.spark)) if len(sources) > _LISTED_BY_DRIVER else None
         with changed(self.spark, "spark.sql.sources.parallelPartitionDiscovery.parallelism", at_once):
-            frame = reader.parquet(*map(_escaped, map(name_of, sources)))
-        if frame.columns == self.schema.names:
+            # Spark refuses partitions below several folders, so the base of one file is that of all.
+            return self._read_paths([*map(_escaped, map(name_of, sources))], self._base(sources[0]))
+
+    def _read_paths(self, paths: Sequence[str], base: str | None = None) -> DataFrame:
+        """Return what Spark reads from paths, with the schema of the lake; each step is a call to the JVM."""
+        reader = self.spark.read
+        for name, value in (*self.options.items(), *([("basePath", base)] if base is not None else ())):
+            reader = reader.option(name, value)
+        if self.settings.is_connect:
+            frame = reader.schema(self.schema).parquet(*paths)
+        else:
+            jvm = internals_of(self.spark.sparkContext._gateway)
+            typed = reader._jreader.schema(self.spark._jsparkSession.parseDataType(self.schema.json()))
+            frame = reader._df(typed.parquet(jvm.array_of(paths)))
+        if self.partition_names == frozenset() or frame.columns == self.schema.names:
             return frame
         return frame.select(*map(quoted_name, self.schema.names))  # a partition column that is also in the files moves
 
-    def view(self, settings: Settings) -> SparkView:
+    def view(self) -> SparkView:
         """Return how Spark reads the files."""
-        folders = {source.path: self.partitions(source) for source in self.sources}
-        return SparkView.of(self.spark, self.schema, settings.case_sensitive, folders)
+        folders = {} if self.partition_names == frozenset() else {s.path: self.partitions(s) for s in self.sources}
+        return SparkView.of(self.settings, self.schema, folders)
 
     def doubtful(self) -> frozenset[str]:
         """Return the columns that may or may not be folders, because Spark and this differ."""
@@ -181,12 +232,10 @@ def lake_of(
                 f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it with {kind}'s own "
                 "connector; prune and lookup show which of its live files can match"
             )
-    options = dict(options or {})
-    is_plain = not options and not any(map(_is_glob, given))
-    if is_plain and setting(spark, "spark.sql.parquet.mergeSchema", "false") == "false":
-        flat = find_flat(given, storage_options=storage_options)
-        if flat and (flat := parquet_only(flat)):
-            return Lake(spark, given, _schema_of(spark, flat[0]), flat)
+    settings, options = Settings(spark), dict(options or {})
+    is_plain = not options and not any(map(_is_glob, given)) and not settings.is_on("spark.sql.parquet.mergeSchema")
+    if is_plain and (lake := _listed_here(spark, settings, given, storage_options)) is not None:
+        return lake
     whole = spark.read.options(**options).parquet(*given)
     names = sorted(map(_decoded, whole.inputFiles()))
     partition_names = _partition_names(whole)
@@ -194,7 +243,26 @@ def lake_of(
     if len(given) == 1:  # as if they had been found below it
         top = resolve(given[0], None, storage_options)[1].rstrip("/")
         sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
-    return Lake(spark, given, whole.schema, sources, options, partition_names)
+    return Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
+
+
+def _listed_here(
+    spark: SparkSession, settings: Settings, given: tuple[str, ...], storage_options: StorageOptions
+) -> Lake | None:
+    """Return the lake by our own listing; None where Spark might make another of it."""
+    if listed := find_flat(given, storage_options=storage_options):
+        sources = parquet_only(listed)
+        of_files = _schema_of(spark, settings, sources[0])
+        return Lake(spark, settings, given, of_files, sources, is_whole=len(sources) == len(listed))
+    if len(given) > 1 or not (sources := find_in_folders(given[0], storage_options=storage_options) or []):
+        return None
+    if strays_among(sources):
+        return None
+    of_files = _schema_of(spark, settings, sources[0])
+    if (schema := with_folders(settings, of_files, sources)) is None:
+        return None
+    names = frozenset(schema.names[len(of_files.names) :])
+    return Lake(spark, settings, given, schema, sources, partition_names=names)
 
 
 def _partition_names(frame: DataFrame) -> frozenset[str] | None:
@@ -212,13 +280,15 @@ _SCHEMAS: dict[Any, StructType] = {}
 _MOST_SCHEMAS = 64
 
 
-def _schema_of(spark: SparkSession, source: Source) -> StructType:
+def _schema_of(spark: SparkSession, settings: Settings, source: Source) -> StructType:
     """Return the schema that Spark infers from a file; the same file under the same settings has the same."""
     key = None
-    if source.identity is not None and not is_connect(spark):
-        key = source.identity, str(spark._jsparkSession.conf().getAll())
+    if source.identity is not None and settings.identity is not None:
+        key = source.identity, settings.identity
     if key is None or key not in _SCHEMAS:
-        schema = spark.read.parquet(_escaped(name_of(source))).schema
+        ((_, footer),) = drive([(source, footer_of(source, SHARED))])
+        inferred = None if isinstance(footer, Exception) else schema_of(settings, footer)
+        schema = spark.read.parquet(_escaped(name_of(source))).schema if inferred is None else inferred
         if key is None:
             return schema
         if len(_SCHEMAS) >= _MOST_SCHEMAS:

@@ -15,7 +15,7 @@ from parquet_bloom.predicates.binding import Findings, without_conflicts
 from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import LOG, understood, without_nulls
-from parquet_bloom.spark.session import Settings, setting
+from parquet_bloom.spark.session import Settings
 from parquet_bloom.spark.tasks import GONE, live_sources_of, name_of, only, present, run, sources_of
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.drive import run as run_here
@@ -160,14 +160,14 @@ def prune(
     table by its name in a `catalog`, as pyiceberg has loaded it, or by its metadata file.
     Raises what `parquet_bloom.prune` does.
     """
-    settings = Settings.of(spark)
+    settings = Settings(spark)
     sources, snapshot = live_sources_of(paths, storage_options, catalog)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     of_rows = next((source for source in sources if snapshot is None or source.path.endswith(".parquet")), None)
-    predicate = _understood(spark, where, of_rows, snapshot)
-    if setting(spark, "spark.sql.parquet.enableVectorizedReader") == "false":
+    predicate = _understood(spark, settings, where, of_rows, snapshot)
+    if not settings.is_on("spark.sql.parquet.enableVectorizedReader", default=True):
         predicate = without_nulls(predicate)  # its other reader makes NULL of what a narrower type cannot hold
-    view = SparkView.of_session(spark, settings.case_sensitive)
+    view = SparkView.of_session(settings)
     work = _Prune(predicate, settings.timezone, settings.case_sensitive, options, view, exact)
     found, findings = without_conflicts(
         lambda conflicting: _verdicts(spark, sources, snapshot, replace(work, conflicting=conflicting), progress),
@@ -178,13 +178,15 @@ def prune(
     return _without_notes(found)
 
 
-def _understood(spark: SparkSession, where: Any, source: Source | None, snapshot: Snapshot | None) -> Predicate:
+def _understood(
+    spark: SparkSession, settings: Settings, where: Any, source: Source | None, snapshot: Snapshot | None
+) -> Predicate:
     """Return the condition as our predicate; a Column is over the columns of this file, under its table's names."""
     from pyspark.errors import PySparkException
 
     frame = None if source is None else partial(_rows_of, spark, source, snapshot)
     try:
-        return understood(spark, where, frame)
+        return understood(settings, where, frame)
     except PySparkException as error:
         if snapshot is None or not (snapshot.renames or any(file.partition for file in snapshot.files)):
             raise

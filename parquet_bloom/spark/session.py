@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -154,32 +154,82 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-@dataclass(frozen=True, slots=True)
 class Settings:
-    """The part of a session's configuration that decides how a condition is understood."""
+    """A session's configuration as it was at one moment: what decides how a condition and the files are understood.
 
-    timezone: str
-    case_sensitive: bool
+    It is read at once: each question to the JVM takes a tenth of a millisecond or more, and to a server longer.
+    """
 
-    @classmethod
-    def of(cls, spark: SparkSession) -> Settings:
-        """Return the settings as they are now."""
-        case_sensitive = setting(spark, "spark.sql.caseSensitive", "false")
-        return cls(setting(spark, "spark.sql.session.timeZone", "UTC"), case_sensitive == "true")
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._text, self._values = _all_set(spark)
+
+    @property
+    def identity(self) -> str | None:
+        """What only settings that are all the same have; None if that is not known."""
+        return self._text
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether the session is one of Spark Connect."""
+        return is_connect(self._spark)
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether names must match exactly."""
+        return self.is_on("spark.sql.caseSensitive")
+
+    @cached_property
+    def timezone(self) -> str:
+        """The session's time zone; where it sets none, that of its JVM."""
+        return self._set("spark.sql.session.timeZone") or str(self._spark.conf.get("spark.sql.session.timeZone"))
+
+    def is_on(self, key: str, default: bool = False) -> bool:
+        """Return a setting that is true or false."""
+        return self.get(key, str(default).lower()) == "true"
+
+    def get(self, key: str, default: str = "") -> str:
+        """Return a setting, truth values in lower case; `default`, which must be Spark's own, where it is not set."""
+        value = self._set(key)
+        if value is None or value == "<undefined>":
+            return default
+        return value.lower() if value.lower() in ("true", "false") else value
+
+    def _set(self, key: str) -> str | None:
+        """Return the value that was given to a setting, under its name or a former one."""
+        for name in (key, *_FORMER_NAMES.get(key, ())):
+            value = self._spark.conf.get(name, None) if self._values is None else self._values.get(name)
+            if value is not None:
+                return value.strip()
+        return None
 
 
-def setting(spark: SparkSession, key: str, default: str = "") -> str:
-    """Return a setting of the session, truth values in lower case; `default` where it has none or does not know it."""
-    value = spark.conf.get(key, None)  # any other default would have to be a valid value
-    if value is None or value == "<undefined>":
-        return default
-    return value.lower() if value.lower() in ("true", "false") else value
+_FORMER_NAMES = {
+    "spark.sql.parquet.datetimeRebaseModeInRead": ("spark.sql.legacy.parquet.datetimeRebaseModeInRead",),
+    "spark.sql.parquet.int96RebaseModeInRead": ("spark.sql.legacy.parquet.int96RebaseModeInRead",),
+}
+"""Settings that still go by another name, too."""
+
+_BETWEEN = "\x1e"
+
+
+def _all_set(spark: SparkSession) -> tuple[str | None, dict[str, str] | None]:
+    """Return all that is set in a session, as text and by name; None where it cannot be had at once."""
+    try:
+        if is_connect(spark):
+            return None, dict(spark.conf.getAll)
+        text = str(spark.conf._jconf.getAll().mkString(_BETWEEN))
+    except Exception:  # before PySpark 4, Connect has no `getAll`; and other versions may have other methods
+        return None, None
+    pairs = (entry.partition(" -> ") for entry in text.split(_BETWEEN))
+    return text, {name: value for name, _, value in pairs}
 
 
 def cores(spark: SparkSession) -> int:
     """Return how many tasks run at once, as far as it is known."""
     if is_connect(spark):
-        return int(setting(spark, "spark.default.parallelism") or setting(spark, "spark.sql.shuffle.partitions", "8"))
+        settings = Settings(spark)
+        return int(settings.get("spark.default.parallelism") or settings.get("spark.sql.shuffle.partitions", "8"))
     return max(1, int(spark.sparkContext.defaultParallelism))
 
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.format.footer import interned, text_rule
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.spark.conditions import odd_times
-from parquet_bloom.spark.session import setting
+from parquet_bloom.spark.session import Settings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 BY_IDS = "spark.sql.parquet.fieldId.read.enabled"
@@ -46,22 +45,21 @@ class SparkView:
     """Why nothing in a file, or no date or timestamp in it, can prune; None if it can."""
 
     @classmethod
-    def of_session(cls, spark: SparkSession, case_sensitive: bool) -> SparkView:
+    def of_session(cls, settings: Settings) -> SparkView:
         """Return what is known of how the session reads files whatever their schema."""
-        why_none = "this session reads columns by their field ids" if setting(spark, BY_IDS) == "true" else None
-        odd = odd_times(spark)
-        return cls(case_sensitive, why_none=why_none, why_no_times=f"{odd[0]} is set" if odd else None)
+        why_none = "this session reads columns by their field ids" if settings.is_on(BY_IDS) else None
+        odd = odd_times(settings)
+        return cls(settings.case_sensitive, why_none=why_none, why_no_times=f"{odd[0]} is set" if odd else None)
 
     @classmethod
-    def of(
-        cls, spark: SparkSession, schema: StructType, case_sensitive: bool, folders: Mapping[str, Partitions]
-    ) -> SparkView:
+    def of(cls, settings: Settings, schema: StructType, folders: Mapping[str, Partitions]) -> SparkView:
         """Return how the session reads files with this schema."""
+        case_sensitive = settings.case_sensitive
         key = (lambda name: name) if case_sensitive else str.casefold
         types = {tuple(map(key, path)): kind for path, kind in _types(schema)}
         rules = {key(f.name): rule for f in schema if (rule := text_rule(f.jsonValue()))}
         ids = None
-        if setting(spark, BY_IDS) == "true" and _FIELD_ID in json.dumps(schema.jsonValue()):
+        if settings.is_on(BY_IDS) and _FIELD_ID in json.dumps(schema.jsonValue()):
             ids = {f.name: f.metadata[_FIELD_ID] for f in schema if _FIELD_ID in f.metadata}
         return cls(case_sensitive, types, rules, ids, folders)
 

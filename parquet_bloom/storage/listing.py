@@ -204,6 +204,65 @@ def _flat_remote(fs: Any, path: str, asked: str) -> list[Source] | None:
 _SUMMARIES = ("_metadata", "_common_metadata")
 
 
+def find_in_folders(path: str, *, storage_options: StorageOptions = None) -> list[Source] | None:
+    """Return every visible file below a directory whose files are all in folders `name=value`, sorted by path.
+
+    Above each file are as many folders. None where there is more to it: other folders or files, links to folders,
+    summary files, empty files. Raises `UnsupportedError` as `find` does with `all_rows`.
+    """
+    fs, inner = resolve(path, None, storage_options)
+    top = inner.rstrip("/")
+    sources = _in_local_folders(fs, top) if is_local(fs) else _in_remote_folders(fs, top, path)
+    if not sources or len({source.relative.count("/") for source in sources}) > 1:
+        return None
+    for source in sources:
+        _refuse_part(source.path)
+    return sorted(sources, key=lambda source: source.path.encode("utf-16-be", "surrogatepass"))
+
+
+def _in_local_folders(fs: Any, top: str) -> list[Source] | None:
+    if not os.path.isdir(top):
+        return None
+    sources = []
+    folders = deque([top])
+    while folders:
+        folder = folders.popleft()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                _refuse_log(entry.name, folder)
+                if entry.name.startswith(_SUMMARIES):
+                    return None
+                if _is_hidden(entry.name):
+                    continue
+                if entry.is_dir():
+                    if entry.is_symlink() or "=" not in entry.name:
+                        return None
+                    folders.append(entry.path)
+                    continue
+                status = entry.stat()
+                if folder == top or not status.st_size:
+                    return None
+                relative = entry.path[len(top) + 1 :]
+                sources.append(stat_source(fs, entry.path, entry.path, status, relative, named=len(top), base=len(top)))
+    return sources
+
+
+def _in_remote_folders(fs: Any, top: str, asked: str) -> list[Source] | None:
+    fs.invalidate_cache(top)
+    sources = []
+    for name, info in _below(fs, top, asked).items():
+        *folders, last = name[len(top) :].strip("/").split("/")
+        _refuse_log(last, name.rpartition("/")[0])
+        if last.startswith(_SUMMARIES):
+            return None
+        if any(map(_is_hidden, filter(None, (*folders, last)))):
+            continue
+        if name.endswith("/") or not info["size"] or not folders or not all("=" in part for part in folders):
+            return None
+        sources.append(remote_source(fs, info, top, asked, named=len(top), base=top))
+    return sources
+
+
 def _infos(paths: list[tuple[Any, str]]) -> dict[tuple[int, str], dict[str, Any]]:
     """Return the infos of remote files of which many are in one directory, by a listing instead of many requests.
 

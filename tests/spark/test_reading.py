@@ -207,6 +207,48 @@ def test_what_spark_refuses_is_refused(lake: Path, session: Any) -> None:
         read(session, lake, [("id", "=", "b3")])
 
 
+# ---- exact pruning -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def misleading(tmp_path: Path) -> Path:
+    """Ten files with a row group each, of which statistics exclude none, and which have no filters."""
+    (tmp_path / "lake").mkdir()
+    for number in range(10):
+        table = pa.table({"id": ["a", f"b{number}", "z"], "n": [0, 2 * number, 20]})
+        pq.write_table(table, tmp_path / "lake" / f"{number}.parquet")
+    return tmp_path / "lake"
+
+
+def test_columns_of_few_row_groups_are_read(misleading: Path, session: Any) -> None:
+    for where, left in {
+        "id = 'b3'": 1,
+        "id = 'b33'": 0,
+        "id IN ('b3', 'b33') AND n = 6": 1,
+        "n = 7": 0,
+        "id = 'b3' OR n = 8": 2,
+        "upper(id) = 'B3'": 10,
+    }.items():
+        assert num_files(same(session, misleading, where)) == left, where
+        assert num_files(read(session, misleading, where, exact=False)) == 10
+
+
+def test_columns_of_many_row_groups_are_read_only_if_that_is_forced(
+    misleading: Path, session: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "parquet_bloom")
+    for number in range(10, 17):
+        shutil.copyfile(misleading / "0.parquet", misleading / f"{number}.parquet")
+    assert num_files(same(session, misleading, "id = 'b3'")) == 17
+    assert num_files(read(session, misleading, "id = 'b3'", exact=True)) == 1
+    assert "reading columns of 17 row groups" in caplog.text
+    (misleading / "16.parquet").unlink()
+    assert num_files(read(session, misleading, "id = 'b3'")) == 1
+    monkeypatch.setattr("parquet_bloom.spark.reading._MOST_BYTES", 100)
+    assert num_files(read(session, misleading, "id = 'b3'")) == 16
+    assert "columns are not read" in caplog.text
+
+
 # ---- a frame like any other --------------------------------------------------------------
 
 
