@@ -11,6 +11,7 @@ import contextlib
 import io
 import zlib
 from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, Unsupp
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
 from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.parquet_thrift import ttypes
-from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.ranges import COALESCE_LIMIT, ByteRange
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage.drive import open_chunk, run
@@ -42,6 +43,7 @@ class ColumnChunks:
 
     def __init__(self, source: Source, footer: Footer) -> None:
         self._source, self._footer = source, footer
+        self._decoded: dict[tuple[int, int], Any] = {}
 
     def value_bound(self, row_group: int, leaf: LeafColumn) -> int:
         """Return an upper limit of the chunk's distinct values: its non-null values as the footer counts them.
@@ -82,7 +84,8 @@ class ColumnChunks:
     def num_bytes(self, row_group: int, leaf: LeafColumn) -> int:
         """Return how many bytes `read` asks for: of the dictionary if it has every value, else of all pages."""
         chunk = self._chunk(row_group, leaf)
-        return len(_dictionary_extent(chunk) if _is_all_dictionary(chunk) else ByteRange(*pages_extent(chunk)))
+        start, stop = _dictionary_extent(chunk) if _is_all_dictionary(chunk) else pages_extent(chunk)
+        return max(0, stop - start)
 
     def has_dictionary_alone(self, row_group: int, leaf: LeafColumn) -> bool:
         """Return whether the dictionary has every value of the chunk."""
@@ -96,22 +99,30 @@ class ColumnChunks:
         chunk = self._chunk(row_group, leaf)
         if problem := self._footer.chunk_problem(row_group, leaf):
             raise CorruptFileError(problem)
-        if pages is None and _is_all_dictionary(chunk):
-            (data,) = yield [_dictionary_extent(chunk)]
-            return self._values_of_dictionary(row_group, leaf, chunk, data)
-        if pages is None:
-            wanted = [ByteRange(*pages_extent(chunk))]
-        else:
+        if pages is not None:
             dictionary = [_dictionary_extent(chunk)] if _has_dictionary_page(chunk) else []
-            wanted = [*dictionary, *(page.extent for page in pages)]
+            parts = yield from self._parts(row_group, leaf, [*dictionary, *(page.extent for page in pages)])
+            return self._values_of_some(row_group, leaf, chunk, parts, pages)
+        if _is_all_dictionary(chunk):
+            (data,) = yield from self._parts(row_group, leaf, [_dictionary_extent(chunk)])
+            return self._values_of_dictionary(row_group, leaf, chunk, data)
+        (data,) = yield from self._parts(row_group, leaf, [ByteRange(*pages_extent(chunk))])
+        return self._values_of_pages(row_group, leaf, chunk, data)
+
+    def _parts(self, row_group: int, leaf: LeafColumn, wanted: list[ByteRange]) -> Plan[list[bytes]]:
         if any(not len(MAGIC) <= start < stop <= self._footer.start for start, stop in wanted):
             raise CorruptFileError(f"{self._at(row_group, leaf)}: its pages are not between the magic and the footer")
-        parts = yield wanted
+        # In pieces, so that a store can send several at once.
+        pieces = [
+            ByteRange(at, min(at + COALESCE_LIMIT, stop))
+            for start, stop in wanted
+            for at in range(start, stop, COALESCE_LIMIT)
+        ]
+        arrived = iter((yield pieces))
+        parts = [b"".join(islice(arrived, -(-len(extent) // COALESCE_LIMIT))) for extent in wanted]
         if any(len(part) < len(extent) for part, extent in zip(parts, wanted, strict=True)):
             raise CorruptFileError(f"the file ends inside {self._at(row_group, leaf)}")
-        if pages is None:
-            return self._values_of_pages(row_group, leaf, chunk, parts[0])
-        return self._values_of_some(row_group, leaf, chunk, parts, pages)
+        return parts
 
     def _values_of_dictionary(self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes) -> Iterator[pa.Array]:
         with self._named_errors(row_group, leaf):
@@ -195,7 +206,10 @@ class ColumnChunks:
             )
 
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
-        return self._footer.whole_column_chunk(row_group, leaf.index).meta_data
+        key = row_group, leaf.index
+        if key not in self._decoded:
+            self._decoded[key] = self._footer.whole_column_chunk(row_group, leaf.index).meta_data
+        return self._decoded[key]
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:
         return f"row group {row_group}, column {leaf.name}"
