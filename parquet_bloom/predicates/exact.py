@@ -82,7 +82,7 @@ class ReadRowGroup:
 
     def _hashes(self, test: ColumnTest) -> list[int] | None:
         """Return the hashes of a test's literals if reading its column may prove that they are absent."""
-        if test.op != "=" or test.is_negated or test.number in self._read:
+        if test.op != "=" or (test.is_negated and test.leaf.is_repeated) or test.number in self._read:
             return None
         facts = self.facts(test.reader)[self.row_group]
         num_rows, known = self.footer.row_groups[self.row_group].num_rows, facts.known

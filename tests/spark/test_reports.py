@@ -102,6 +102,15 @@ def test_prune_as_on_one_machine(mixed: Path, where: str) -> None:
     assert records(bloom.prune(session, mixed, where), FileVerdict) == expected
 
 
+def test_exact_as_on_one_machine(tmp_path: Path) -> None:
+    for number in range(3):
+        rows = pa.table({"n": pa.array(range(number, 3000, 3), pa.int64())})
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    found = records(bloom.prune(spark(), tmp_path, "n = 1500", exact=True), FileVerdict)
+    assert found == by_path(parquet_bloom.prune(tmp_path, "n = 1500", exact=True).all_files)
+    assert [file.is_kept for _, file in sorted(found.items())] == [True, False, False]
+
+
 def test_what_concerns_every_file_is_raised(mixed: Path) -> None:
     session = spark()
     sound = [file.path for file in parquet_bloom.verify(mixed).files if not file.error][:6]

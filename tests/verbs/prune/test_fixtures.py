@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from files import FIXTURES, PYARROW_CANNOT, SOUND, names, opened
+from verbs.prune.test_properties import check_exact
 from verbs.prune.worlds import duckdb_literal
 
 from parquet_bloom.errors import LiteralError
 from parquet_bloom.predicates.tree import Comparison, In, IsNull, Predicate
+from parquet_bloom.verbs import exact
 from parquet_bloom.verbs.prune import prune
 
 ASKABLE = (bool, int, float, Decimal, str, bytes, date, datetime, time)
@@ -23,8 +25,12 @@ VALUES = 3
 """How many values of each column are probed."""
 
 
+WAS_FOUND = "was read, and the value is in it"
+
+
 @pytest.mark.parametrize("name", names(SOUND))
-def test_values_are_found_in_what_is_kept(name: str) -> None:
+def test_values_are_found_in_what_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "INDEX_WORTH", 0)  # page indexes are used where there are any
     path = FIXTURES / name
     file = pq.ParquetFile(path)
     for leaf in opened(path)[1].leaves:
@@ -38,10 +44,13 @@ def test_values_are_found_in_what_is_kept(name: str) -> None:
                 try:
                     found = {g for (g,) in connection.execute(f"SELECT DISTINCT g FROM t WHERE {sql}").fetchall()}
                     verdicts = prune(path, node, timezone="UTC").rows
+                    read = prune(path, node, timezone="UTC", exact=True).rows
                 except (duckdb.Error, LiteralError):
                     continue
-                lost = [group for group in verdicts if group.row_group in found and not group.is_kept]
+                lost = [group for group in (*verdicts, *read) if group.row_group in found and not group.is_kept]
                 assert not lost, f"{node}: {lost}"
+                check_exact(verdicts, read)
+                assert not [g for g in read if g.reason.endswith(WAS_FOUND) and g.row_group not in found], node
 
 
 def in_memory(file: Any, path: tuple[str, ...]) -> duckdb.DuckDBPyConnection | None:
