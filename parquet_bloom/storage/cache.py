@@ -1,8 +1,8 @@
 """Footers and filters kept in memory between calls, bounded, by file identity.
 
-A key is the file system, path, size and version (inode and times, or ETag), so what a replaced file had is never used
-for its successor; of a filter, the row group and the leaf as well. Nothing is kept of a file without such an identity,
-or of one that was changed just now: its next change might leave no trace in its times.
+A key is a local file's device, inode, size and times, or an object's store, path, size and ETag, so what a replaced
+file had is never used for its successor; of a filter, the row group and the leaf as well. Nothing is kept of a file
+without such an identity, or of one that was changed just now: its next change might leave no trace in its times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CACHE_BYTES = 256 * 1024 * 1024
 _FOOTER_BYTES = 4 * 1024
 """About how much memory a footer takes besides its bytes, once one of its columns was evaluated."""
 
-_ENTRY_BYTES = 640
+_ENTRY_BYTES = 400
 """About how much memory an entry takes besides the bytes of a packed footer, most of it for the file's identity."""
 
 _SHARE_UNPACKED = 8

@@ -78,11 +78,12 @@ class Source:
         return Path(self.path) if self.is_local else None
 
     @property
-    def identity(self) -> tuple[str, str, int, str] | None:
+    def identity(self) -> str | tuple[str, str, int, str] | None:
         """An identity that no other file, and no other state of this file, has; None if there is none."""
         if not self.is_mtime_stable:
             return None
-        return "" if self.is_local else self.fs._fs_token, self.path, self.size, self.version
+        # A local version names device and inode; in a store an object has its version under its name alone.
+        return self.version if self.is_local else (self.fs._fs_token, self.path, self.size, self.version)
 
     @property
     def footer_guess(self) -> int:

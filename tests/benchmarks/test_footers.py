@@ -2,11 +2,10 @@
 
 pytest tests/benchmarks/test_footers.py -m benchmark -s -n0
 
-Curves over files (400, 4,000) and over column chunks a footer (1,000, 10,000, 50,000).
+Curves over files (400, 4,000, 40,000) and over column chunks a footer (100, 1,000, 10,000, 50,000).
 """
 
 import importlib.util
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -42,26 +41,35 @@ def medians(*calls: Callable[[], object], runs: int = 9) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
-@pytest.mark.parametrize("copies", [1, 10])
+@pytest.mark.parametrize("copies", [1, 10, 100])
 def test_one_key_without_a_cache(tmp_path: Path, copies: int) -> None:
     for path in sample.lake(400).iterdir():
-        for copy in range(copies):
-            os.link(path, tmp_path / f"{copy}-{path.name}")
+        metadata = pq.read_metadata(path)
+        groups = [metadata.row_group(group).column(0) for group in range(metadata.num_row_groups)]
+        start = min(group.bloom_filter_offset for group in groups)
+        size, tail = path.stat().st_size, path.read_bytes()[start:]
+        for copy in range(copies):  # holes in the place of pages, which nobody reads here
+            with (tmp_path / f"{copy}-{path.name}").open("wb") as file:
+                file.truncate(size)
+                file.seek(start)
+                file.write(tail)
+    time.sleep(3)  # or the files are too young to be remembered
     engine = duckdb.connect()
     sql = f"SELECT * FROM parquet_bloom_probe('{tmp_path}/*.parquet', 'id', '{KEY}')"
     cold, warm, theirs = medians(
         lambda: parquet_bloom.prune(tmp_path, col("id") == KEY, cache=Cache(0)),
         lambda: parquet_bloom.prune(tmp_path, col("id") == KEY),
         lambda: engine.execute(sql).fetchall(),
+        runs=9 if copies < 100 else 3,
     )
     print(
         f"one key, {400 * copies:,} files: cold {cold * 1e3:.1f}, warm {warm * 1e3:.1f}, "
         f"DuckDB's probe {theirs * 1e3:.1f} ms: {cold / theirs:.2f} and {warm / theirs:.2f} of it"
     )
-    assert cold < 4 * theirs
+    assert cold < 1.5 * theirs
 
 
-@pytest.mark.parametrize(("columns", "row_groups"), [(100, 10), (100, 100), (1000, 10), (1000, 50)])
+@pytest.mark.parametrize(("columns", "row_groups"), [(10, 10), (100, 10), (100, 100), (1000, 10), (1000, 50)])
 def test_wide_footers(tmp_path: Path, columns: int, row_groups: int) -> None:
     path, output = tmp_path / "wide.parquet", tmp_path / "out.parquet"
     table = pa.table({f"c{i}": np.arange(20 * row_groups) + i for i in range(columns)})
@@ -83,5 +91,6 @@ def test_wide_footers(tmp_path: Path, columns: int, row_groups: int) -> None:
         f"inspect {inspected * 1e3:.1f}, add of one column {added * 1e3:.1f}, "
         f"pyarrow's read_metadata {theirs * 1e3:.1f} ms: {pruned / theirs:.2f} and {inspected / theirs:.2f} of it"
     )
-    assert pruned < theirs
-    assert inspected < 1.5 * theirs
+    if columns * row_groups >= 1000:  # below, a call's own cost is all there is
+        assert pruned < theirs
+        assert inspected < 1.5 * theirs
