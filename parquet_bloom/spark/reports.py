@@ -242,7 +242,7 @@ class _Prune:
         )
         files, findings = evaluator.evaluate(sources, conflicting=self.conflicting)
         if self.exact:
-            files = evaluator.plan_exact(sources, files).carry_out()
+            files = evaluator.plan_exact(sources, files).carry_out(jobs=1)
         yield from _with_note([*files, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 

@@ -73,8 +73,8 @@ class ExactPlan:
         gap = max(self.limits.gap, self.limits.local_gap)
         return sum(group.num_bytes(gap) for group in self._row_groups)
 
-    def carry_out(self, progress: Progress | None = None) -> list[FileVerdict]:
-        """Return the verdicts on all files after reading; `progress` counts row groups.
+    def carry_out(self, progress: Progress | None = None, *, jobs: int | None = None) -> list[FileVerdict]:
+        """Return the verdicts on all files after reading, on so many threads; `progress` counts row groups.
 
         A row group whose column cannot be read is kept, with the reason.
         """
@@ -82,7 +82,7 @@ class ExactPlan:
         if not groups:
             return self.files
         tick = Ticker(progress, len(groups))
-        threads = min(num_threads(None), len(groups))
+        threads = min(num_threads(jobs), len(groups))
         # A local file is read by one thread; of stores, each thread has many requests under way.
         size = 1 if all(group.source.is_local for group in groups) else -(-len(groups) // threads)
         shares = [groups[start : start + size] for start in range(0, len(groups), size)]

@@ -47,6 +47,18 @@ def test_prune_counts_the_bytes_of_files_that_are_kept_whole(half: Path) -> None
     assert "whole file" not in run("prune", half / "good.parquet", "--where", "id = 7").stdout
 
 
+def test_prune_says_what_reading_columns_excluded(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 5, 2, 5]}), tmp_path / "f.parquet", row_group_size=2)
+    for wanted, said, code in (
+        (3, "0 excluded by statistics, 0 by filters, 2 by reading columns", 1),
+        (2, "0 by filters, 1 by reading columns", 0),
+    ):
+        ran = run("prune", tmp_path, "--where", f"id = {wanted}", "--exact")
+        assert ran.exit_code == code
+        assert said in ran.stdout
+    assert "by reading" not in run("prune", tmp_path, "--where", "id = 3").stdout
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_index_create_tells_of_files_that_cannot_be_read(half: Path, again: bool) -> None:
     if again:

@@ -124,6 +124,25 @@ def test_an_object_that_is_replaced_while_it_is_read_is_kept_whole(
         assert "changed while it was read" in reason
 
 
+def test_columns_are_read_of_the_version_that_was_listed(fs: Any, calls: Calls, bucket: str, other: Any) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"n": pa.array(range(0, 200_000, 2), pa.int64())}), sink, use_dictionary=False)
+    for key in ("d/1.parquet", "d/2.parquet"):
+        other.put_object(Bucket=bucket, Key=key, Body=sink.getvalue())
+    for wanted, kept in ((5000, 2), (5001, 0)):
+        assert len(prune(f"{bucket}/d", f"n = {wanted}", filesystem=fs, exact=True).kept_files) == kept
+
+    def meddle(number: int, name: str) -> None:
+        if name == "GetObject" and calls.names.count("GetObject") == 3:  # after both footers
+            other.put_object(Bucket=bucket, Key="d/1.parquet", Body=sink.getvalue()[::-1])
+            other.put_object(Bucket=bucket, Key="d/2.parquet", Body=sink.getvalue()[::-1])
+
+    calls.names.clear()
+    calls.meddle = meddle
+    (row, *_) = prune(f"{bucket}/d", "n = 5001", filesystem=fs, exact=True, cache=Cache(0)).errors
+    assert "changed while it was read" in row.not_pruned
+
+
 def test_an_object_that_vanished_is_kept(fs: Any, calls: Calls, bucket: str, other: Any) -> None:
     other.put_object(Bucket=bucket, Key="x.parquet", Body=laid_out(size=MIB))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -366,6 +367,20 @@ def test_columns_of_conflicting_types_are_not_read(tmp_path: Path) -> None:
     log = RequestLog()
     result = prune(tmp_path, "c = '3'", exact=True, log=log)
     assert {row.reason for row in result.rows} == {"files store c with conflicting types"}
+
+
+def test_renamed_columns_of_a_table_are_read_by_their_ids(tmp_path: Path) -> None:
+    with lakes.catalog(tmp_path / "warehouse") as catalog:
+        table = catalog.create_table("n.t", pa.schema({"a": pa.int64(), "b": pa.int64()}))
+        table.append(pa.table({"a": [1, 9], "b": [10, 90]}))
+        for old, new in (("a", "old"), ("b", "a"), ("old", "b")):
+            with table.update_schema() as update:
+                update.rename_column(old, new)
+        table.append(pa.table({"b": [3, 7], "a": [20, 80]}))
+        for where, files in (("a = 10", 1), ("a = 20", 2), ("a = 30", 2), ("b = 3", 2), ("b = 5", 2)):
+            assert prune(table, where).totals.files_kept == files
+        for where, files in (("a = 10", 1), ("a = 20", 1), ("a = 30", 0), ("b = 3", 1), ("b = 9", 1), ("b = 5", 0)):
+            assert prune(table, where, exact=True).totals.files_kept == files
 
 
 # ---- what fails --------------------------------------------------------------------------
