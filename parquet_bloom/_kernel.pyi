@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+CACHED_BYTES: int
+
 def hash_fixed(data: ReadableBuffer, width: int, start: int, count: int, /) -> bytes: ...
 def hash_variable(
     offsets: ReadableBuffer, offset_width: int, data: ReadableBuffer, start: int, count: int, /
@@ -36,6 +38,26 @@ def hadoop_check(
 def hash_wang64(values: ReadableBuffer, /) -> bytes: ...
 def paimon_insert(bits: WriteableBuffer, num_hashes: int, hashes: ReadableBuffer, /) -> None: ...
 def paimon_check(bits: ReadableBuffer, num_hashes: int, hashes: ReadableBuffer, /) -> bytes: ...
+def find(
+    filters: tuple[ReadableBuffer, ...],
+    runs: ReadableBuffer,
+    hashes: ReadableBuffer,
+    owners: ReadableBuffer,
+    sorted_hashes: ReadableBuffer,
+    ranks: ReadableBuffer,
+    /,
+) -> tuple[bytes, bytes]: ...
+def run_between(
+    offsets: ReadableBuffer,
+    offset_width: int,
+    data: ReadableBuffer,
+    start: int,
+    count: int,
+    low: ReadableBuffer,
+    high: ReadableBuffer,
+    /,
+) -> tuple[int, int]: ...
+def mark(flags: WriteableBuffer, indexes: ReadableBuffer, /) -> None: ...
 def struct_fields(data: ReadableBuffer, at: int, /) -> tuple[list[tuple[int, int, int, int, int, bool]], int]: ...
 def list_structs(data: ReadableBuffer, at: int, /) -> list[int]: ...
 def walk_footer(

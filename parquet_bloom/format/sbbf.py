@@ -262,7 +262,7 @@ class SplitBlockBloomFilter:
     @property
     def bitset(self) -> memoryview:
         """The bits as they are now, read-only."""
-        return self._bitset.toreadonly()
+        return self._bitset if self._bitset.readonly else self._bitset.toreadonly()
 
     @property
     def num_bytes(self) -> int:
@@ -346,7 +346,7 @@ class SplitBlockBloomFilter:
     @property
     def is_empty(self) -> bool:
         """Whether no hash was ever inserted."""
-        return _kernel.census(self._bitset)[0] == 0
+        return not any(self._bitset[:64]) and _kernel.census(self._bitset)[0] == 0  # the first bytes mostly tell
 
     @property
     def estimated_ndv(self) -> float:

@@ -102,6 +102,7 @@ typedef struct {
 
 void insert_hashes(uint8_t *bitset, size_t num_blocks, const uint8_t *hashes, size_t count);
 void check_hashes(const uint8_t *bitset, size_t num_blocks, const uint8_t *hashes, size_t count, uint8_t *found);
+size_t find_hashes(const uint8_t *bitset, size_t num_blocks, const uint8_t *hashes, size_t count, uint32_t *found);
 void fold_bitset(const uint8_t *bitset, size_t num_blocks, uint8_t *folded);
 void merge_bitsets(const uint8_t *one, const uint8_t *other, size_t num_blocks, uint8_t *both);
 bitset_census take_census(const uint8_t *bitset, size_t num_blocks);

@@ -6,6 +6,7 @@
 
 #include "kernel.h"
 #include "module_footer.h"
+#include "module_keys.h"
 #include "module_reading.h"
 
 /* z is less than 2^31 by the specification, which also keeps (hash >> 32) * z within 64 bits. */
@@ -409,6 +410,9 @@ static PyMethodDef methods[] = {
     {"hash_wang64", py_hash_wang64, METH_VARARGS, hash_wang64_doc},
     {"paimon_insert", py_paimon_insert, METH_VARARGS, paimon_insert_doc},
     {"paimon_check", py_paimon_check, METH_VARARGS, paimon_check_doc},
+    {"find", py_find, METH_VARARGS, find_doc},
+    {"run_between", py_run_between, METH_VARARGS, run_between_doc},
+    {"mark", py_mark, METH_VARARGS, mark_doc},
     {"struct_fields", py_struct_fields, METH_VARARGS, struct_fields_doc},
     {"list_structs", py_list_structs, METH_VARARGS, list_structs_doc},
     {"walk_footer", py_walk_footer, METH_VARARGS, walk_footer_doc},
@@ -424,7 +428,15 @@ PyDoc_STRVAR(module_doc,
              "fresh bytes. The specification in plain Python, which these functions are tested against, is\n"
              "tests/support/reference.py.");
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static int fill_module(PyObject *module) { return PyModule_AddIntConstant(module, "CACHED_BYTES", CACHED_BYTES); }
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, fill_module},
+#ifdef Py_GIL_DISABLED /* nothing here is shared between calls */
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "parquet_bloom._kernel", module_doc, 0, methods, slots, NULL, NULL, NULL,

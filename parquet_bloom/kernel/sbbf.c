@@ -56,6 +56,23 @@ static void check_plain(const uint8_t *restrict bitset, size_t num_blocks, const
     }
 }
 
+static size_t find_plain(const uint8_t *restrict bitset, size_t num_blocks, const uint8_t *restrict hashes,
+                         size_t count, uint32_t *restrict found) {
+    size_t num_found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = load_hash(hashes, i);
+        const uint8_t *block = bitset + block_offset(hash, num_blocks);
+        uint32_t missing = 0;
+        for (int w = 0; w < WORDS_PER_BLOCK; w++) {
+            missing |= bit_in_word(hash, w) & ~load_le32(block + 4 * w);
+        }
+        if (missing == 0) {
+            found[num_found++] = (uint32_t)i;
+        }
+    }
+    return num_found;
+}
+
 #if defined(PARQUET_BLOOM_SIMD) && defined(__GNUC__) && defined(__x86_64__)
 #define HAS_AVX2 __builtin_cpu_supports("avx2")
 #define AVX2 __attribute__((target("avx2")))
@@ -86,10 +103,24 @@ AVX2 static void check_avx2(const uint8_t *restrict bitset, size_t num_blocks, c
         found[i] = (uint8_t)_mm256_testc_si256(_mm256_loadu_si256(block), bits_of(hash));
     }
 }
+
+AVX2 static size_t find_avx2(const uint8_t *restrict bitset, size_t num_blocks, const uint8_t *restrict hashes,
+                             size_t count, uint32_t *restrict found) {
+    size_t num_found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = load_hash(hashes, i);
+        const __m256i *block = (const __m256i *)(bitset + block_offset(hash, num_blocks));
+        if (_mm256_testc_si256(_mm256_loadu_si256(block), bits_of(hash))) {
+            found[num_found++] = (uint32_t)i;
+        }
+    }
+    return num_found;
+}
 #else
 #define HAS_AVX2 0
 #define insert_avx2 insert_plain
 #define check_avx2 check_plain
+#define find_avx2 find_plain
 #endif
 
 void insert_hashes(uint8_t *bitset, size_t num_blocks, const uint8_t *hashes, size_t count) {
@@ -106,6 +137,13 @@ void check_hashes(const uint8_t *bitset, size_t num_blocks, const uint8_t *hashe
     } else {
         check_plain(bitset, num_blocks, hashes, count, found);
     }
+}
+
+/* Few hashes are found, so that branches are cheaper than stores, and hashes come either for a small filter or sorted,
+ * so that there is nothing to prefetch. */
+size_t find_hashes(const uint8_t *bitset, size_t num_blocks, const uint8_t *hashes, size_t count, uint32_t *found) {
+    return HAS_AVX2 ? find_avx2(bitset, num_blocks, hashes, count, found)
+                    : find_plain(bitset, num_blocks, hashes, count, found);
 }
 
 /* The block of a hash in a filter half the size is half its block here, rounded down, and its bits stay: so a

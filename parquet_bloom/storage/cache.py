@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer, unpack_footer
@@ -59,6 +60,18 @@ class Cache:
                 return None
             self._entries.move_to_end(key)
             return entry[0]
+
+    def get_all(self, keys: Iterable[Any]) -> list[Any]:
+        """Return the entries, None for those that it has not."""
+        entries = self._entries
+        found = []
+        with self._lock:
+            for key in keys:
+                entry = entries.get(key)
+                if entry is not None:
+                    entries.move_to_end(key)
+                found.append(entry and entry[0])
+        return found
 
     def put(self, key: Any, value: Any, num_bytes: int) -> None:
         """Keep an entry, and drop the least recently used ones if the limit is exceeded."""
@@ -138,3 +151,13 @@ def filter_of(
         if key:
             cache.put(key, bloom, bloom.num_bytes)
     return bloom
+
+
+def cached_filters(
+    source: Source, leaf: LeafColumn, row_groups: Collection[int], cache: Cache
+) -> dict[int, SplitBlockBloomFilter]:
+    """Return those of a leaf's filters that the cache has, by row group."""
+    if (identity := source.identity) is None:
+        return {}
+    found = cache.get_all((identity, row_group, leaf.index) for row_group in row_groups)
+    return {row_group: bloom for row_group, bloom in zip(row_groups, found, strict=True) if bloom is not None}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.storage.local_files import new_file
@@ -30,6 +32,7 @@ from parquet_bloom.values.encoding import (
 from parquet_bloom.values.interchange import from_arrow, speaks_arrow
 from parquet_bloom.values.literals import PER_SECOND, SECOND, normalize_literal
 from parquet_bloom.values.ordering import Key, literal_interval
+from parquet_bloom.values.statistics import ColumnStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +133,8 @@ def _of_values(values: list[Any]) -> Keys:
 
     try:
         shown = pa.array(values)
-        is_equal = all(map(_is_shown_by, values, shown.to_pylist()))
+        listed = shown.to_pylist()
+        is_equal = listed == values or all(map(_is_shown_by, values, listed))
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         is_equal = False
     if not is_equal:
@@ -174,21 +178,49 @@ def is_null(literal: object) -> bool:
 
 
 @dataclass(slots=True)
-class KeySet:
+class HashedKeys:
+    """Hashes beside the indexes of the keys that they are of, int32; `owners` is a range where there is one of each."""
+
+    hashes: bytes = b""
+    owners: range | array[int] = range(0)
+    _by_hash: tuple[bytes, bytes] | None = None
+
+    def by_hash(self) -> tuple[bytes, bytes]:
+        """Return the hashes in ascending order, and the place of each in `hashes`, as uint32."""
+        if self._by_hash is None:
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            hashes = pa.Array.from_buffers(pa.uint64(), len(self.owners), [None, pa.py_buffer(self.hashes)])
+            order = pc.array_sort_indices(hashes)
+            self._by_hash = _content(hashes.take(order)), _content(order.cast(pa.uint32()))
+        return self._by_hash
+
+
+@dataclass(slots=True)
+class KeySet(HashedKeys):
     """The keys as one type of column stores them.
 
-    `points` are the places of the keys that have one on the column's scale, ascending; `hashes` and `owners`, indexes
-    of the keys, run beside them. `wide` keys have no single place and are checked everywhere; `unprovable` ones are
-    always kept.
+    `points` are the places of the keys that have one on the column's scale, ascending; `hashes` and `owners` run beside
+    them. `wide` keys have no single place and are checked everywhere; `unprovable` ones are always kept.
+    Only with `repeats` may a key own several hashes.
     """
 
     points: Sequence[Key] = ()
-    hashes: bytes = b""
-    owners: Sequence[int] = ()
-    wide_hashes: bytes = b""
-    wide_owners: Sequence[int] = ()
+    wide: HashedKeys = field(default_factory=HashedKeys)
     unprovable: Sequence[int] = ()
     why_unprovable: str = ""
+    repeats: bool = False
+
+    def within(self, known: ColumnStatistics) -> tuple[int, int]:
+        """Return start and stop of the points that statistics leave open."""
+        if known.is_all_null:
+            return 0, 0
+        if known.low is None or known.high is None:
+            return 0, len(self.points)
+        if isinstance(self.points, _Bytes):
+            return self.points.between(known.low, known.high)
+        return bisect_left(self.points, known.low), bisect_right(self.points, known.high)
 
 
 def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
@@ -202,7 +234,7 @@ def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
         converted = _converted(leaf, keys)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a number that is too large, say
         converted = None
-    return converted or _one_by_one(leaf, keys, timezone)
+    return _one_by_one(leaf, keys, timezone) if converted is None else converted
 
 
 def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
@@ -232,10 +264,11 @@ def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
             else:
                 points.append((interval[0], hash_, index))
     points.sort(key=itemgetter(0))
-    made.wide_hashes, made.wide_owners, made.unprovable = b"".join(wide), wide_owners, unprovable
+    made.wide, made.unprovable = HashedKeys(b"".join(wide), array("i", wide_owners)), unprovable
     made.points = [point for point, _, _ in points]
     made.hashes = b"".join(hash_.to_bytes(8, sys.byteorder) for _, hash_, _ in points)
-    made.owners = array("q", [index for _, _, index in points])
+    made.owners = array("i", [index for _, _, index in points])
+    made.repeats = bool(wide) or len(set(made.owners)) < len(points)
     return made
 
 
@@ -264,6 +297,7 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
     entries = _entries(leaf, keys)
     if entries is None:
         return None
+    is_owned = entries.owners is None
     is_in_order = entries.owners is None and _is_sorted(entries.places)
     if not is_in_order:
         order = pc.array_sort_indices(entries.places)
@@ -271,14 +305,16 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
         entries.stored, entries.places = entries.stored.take(order), entries.places.take(order)
         entries.owners = order if entries.owners is None else entries.owners.take(order)
     made = KeySet(
-        _Points(entries.places) if len(entries.places) > _LISTED else entries.places.to_pylist(),
         hash_array(leaf, _as_stored(leaf, entries.stored)),
-        range(len(entries.places)) if is_in_order else _indexes(entries.owners),
+        range(len(entries.places)) if is_in_order else indexes_of(entries.owners),
+        points=_points(entries.places),
     )
     if entries.wide is not None and entries.wide_owners is not None:
-        made.wide_hashes, made.wide_owners = hash_array(leaf, entries.wide), _indexes(entries.wide_owners)
+        made.wide = HashedKeys(hash_array(leaf, entries.wide), indexes_of(entries.wide_owners))
+    if not is_owned:
+        made.repeats = bool(made.wide.owners) or len(set(made.owners)) < len(made.owners)
     if entries.unprovable is not None:
-        made.unprovable = _indexes(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
+        made.unprovable = indexes_of(pc.indices_nonzero(pc.fill_null(entries.unprovable, False)))
         if made.unprovable:
             made.why_unprovable = encode_literal(leaf, keys.shown[made.unprovable[0]]).reason or ""
     return made
@@ -290,6 +326,20 @@ def _is_sorted(places: pa.Array) -> bool:
     return not places.null_count and (
         len(places) < 2 or bool(pc.all(pc.less_equal(places.slice(0, len(places) - 1), places.slice(1))).as_py())
     )
+
+
+def _points(places: pa.Array) -> Sequence[Key]:
+    """Return places without nulls as a sequence to bisect."""
+    import pyarrow as pa
+
+    kind = places.type
+    if pa.types.is_integer(kind):
+        return array("q", _content(places.cast(pa.int64())))
+    if pa.types.is_floating(kind):
+        return array("d", _content(places.cast(pa.float64())))
+    if kind == pa.large_binary():
+        return _Bytes(places)
+    return _Points(places) if len(places) > _LISTED else places.to_pylist()
 
 
 _LISTED = 64 * 1024
@@ -309,14 +359,30 @@ class _Points(Sequence[Any]):
         return self._values[index].as_py()
 
 
-def _indexes(values: pa.Array) -> array[int]:
+class _Bytes(_Points):
+    """The same of large_binary values."""
+
+    def between(self, low: bytes, high: bytes) -> tuple[int, int]:
+        """Return start and stop of the values that are neither below `low` nor above `high`."""
+        if not len(self):
+            return 0, 0
+        _, offsets, data = self._values.buffers()
+        return _kernel.run_between(offsets, 8, data or b"", self._values.offset, len(self), low, high)
+
+
+def indexes_of(values: pa.Array) -> array[int]:
+    """Return indexes of keys in an Arrow array of any integer type, without nulls, as int32."""
     import pyarrow as pa
 
-    indexes = array("q")
-    if len(values):
-        whole = values.cast(pa.int64())
-        indexes.frombytes(memoryview(whole.buffers()[1])[8 * whole.offset : 8 * (whole.offset + len(whole))])
-    return indexes
+    return array("i", _content(values.cast(pa.int32())))
+
+
+def _content(values: pa.Array) -> bytes:
+    """Return the values of an array of fixed width, without nulls, as bytes."""
+    if not len(values):
+        return b""
+    width = values.type.bit_width // 8
+    return bytes(memoryview(values.buffers()[1])[width * values.offset : width * (values.offset + len(values))])
 
 
 def _entries(leaf: LeafColumn, keys: Keys) -> _Entries | None:

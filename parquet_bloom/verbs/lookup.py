@@ -7,34 +7,38 @@ run of them, its filter is read once, and the run's hashes are checked in bulk.
 from __future__ import annotations
 
 import contextlib
+import logging
 import operator
 from array import array
-from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
-from parquet_bloom.filters.parquet import FILTERS_AT_ONCE, NO_FILTER, why_distrusted, why_unusable
+from parquet_bloom.filters.parquet import NO_FILTER, groups, why_distrusted
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
-from parquet_bloom.format.footer import Footer, Plan, together, with_tail
+from parquet_bloom.format.footer import FilterLocation, Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.predicates.binding import Findings, View, why_conflicting
+from parquet_bloom.predicates.evaluation import FileWithFooter
 from parquet_bloom.results import FailedFile
-from parquet_bloom.storage.cache import SHARED, Cache, filter_of, footer_of
+from parquet_bloom.storage.cache import SHARED, Cache, cached_filters, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
 from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.values.encoding import why_uncountable
-from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
-from parquet_bloom.verbs.keys import Keys, KeySet, key_set, python_values, read_keys, write_candidates
+from parquet_bloom.values.statistics import StatisticsReader
+from parquet_bloom.verbs.checks import Check, Checks
+from parquet_bloom.verbs.keys import Keys, KeySet, indexes_of, key_set, python_values, read_keys, write_candidates
 from parquet_bloom.verbs.opening import open_files
-from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.parallel import Progress, num_threads
 from parquet_bloom.verbs.verdicts import MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
@@ -43,15 +47,18 @@ if TYPE_CHECKING:
 
     from parquet_bloom.filters.index import BloomIndex, Place
 
+_Item = TypeVar("_Item")
+
 IN_FILTER = "the filter says the key may be present"
 TOO_MANY = "with this many keys, some pass its filter by chance"
 
 _SURE = 20
 """Of so many keys that are expected to pass a filter by chance, one does."""
 
+LOG = logging.getLogger("parquet_bloom")
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+
+class Hit(NamedTuple):
     """The keys, by index, that one row group (or a whole file, None) may hold; None for all of them."""
 
     row_group: int | None
@@ -59,13 +66,47 @@ class Hit:
     reason: str
 
 
-def _run(keys: KeySet, known: ColumnStatistics) -> tuple[int, int]:
-    """Return the run of points that statistics leave open."""
-    if known.is_all_null:
-        return 0, 0
-    if known.low is None:
-        return 0, len(keys.points)
-    return bisect_left(keys.points, known.low), bisect_right(keys.points, known.high)
+class _Checked(NamedTuple):
+    """What will be the hit of a row group once its filter's checks are carried out."""
+
+    row_group: int
+    check: Check
+    wide: Check | None
+    repeats: bool
+
+    @property
+    def is_done(self) -> bool:
+        return self.check.is_done and (self.wide is None or self.wide.is_done)
+
+    def owners(self) -> Sequence[int]:
+        owners: Sequence[int] = self.check.owners()
+        if self.wide is not None:
+            owners = array("i", owners) + array("i", self.wide.owners())
+        return array("i", dict.fromkeys(owners)) if self.repeats else owners
+
+
+class _Searched(NamedTuple):
+    """What was found in a file; `may_hold` has which keys filters of other formats leave possible, None for all."""
+
+    found: Sequence[Hit | _Checked]
+    may_hold: Sequence[int] | None = None
+    kept: TableFilters = NO_FILTERS
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `hits` returns at once."""
+        return all(type(one) is Hit or one.is_done for one in self.found)  # type: ignore[union-attr]
+
+    def hits(self) -> list[Hit]:
+        hits = []
+        for one in self.found:
+            if isinstance(one, Hit):
+                hits.append(one)
+            elif owners := one.owners():
+                hits.append(Hit(one.row_group, owners, IN_FILTER))
+        if self.may_hold is not None:
+            hits = [narrowed for hit in hits if (narrowed := _narrowed(hit, self.may_hold)).keys]
+        return hits if self.kept.problem is None else [h._replace(reason=self.kept.explained(h.reason)) for h in hits]
 
 
 # ---- searching ---------------------------------------------------------------------------
@@ -93,6 +134,10 @@ class Search:
     view: View | None = None
     budget: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
+    checks: Checks = field(default_factory=Checks)
+    has_told: bool = False
+    """Whether the log has that filters cannot help."""
+    _last: tuple[LeafColumn, KeySet, StatisticsReader] | None = None
 
     def unprovable(self, file: LiveFile) -> str | None:
         """Return why nothing that is known of a table's file proves the absence of a key, or None."""
@@ -101,13 +146,16 @@ class Search:
 
     def bound(self, leaf: LeafColumn) -> tuple[KeySet, StatisticsReader]:
         """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
+        if self._last is not None and self._last[0] is leaf:  # most files share one; to hash it takes longer
+            return self._last[1:]
         kind = leaf.physical_type, leaf.type_length, leaf.logical_type, self.timezone, self.is_rebasing
         if leaf not in self.readers:
             if kind not in self.sets:
                 as_read = _without_calendar(leaf) if self.is_rebasing else leaf
                 self.sets[kind] = key_set(as_read, self.keys, self.timezone)
             self.readers[leaf] = StatisticsReader(leaf)
-        return self.sets[kind], self.readers[leaf]
+        self._last = leaf, self.sets[kind], self.readers[leaf]
+        return self._last[1:]
 
     @property
     def conflict(self) -> Hit | None:
@@ -133,7 +181,7 @@ def _without_calendar(leaf: LeafColumn) -> LeafColumn:
     return leaf if logical is None else replace(leaf, logical_type=replace(logical, is_proleptic=False))
 
 
-def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[list[Hit]]:
+def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Searched]:
     footer = yield from footer_of(source, search.cache)
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
@@ -142,23 +190,16 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[lis
         seen = source.find_leaf(search.leaves(footer), path)
         leaf = footer.leaves[seen.index]
     if search.view and (reason := search.view.why_other(seen)):
-        return [Hit(None, None, reason)]
+        return _Searched([Hit(None, None, reason)])
     search.bound(leaf)  # raises what concerns the keys
     if search.view is None or not search.view.knows_types:
         search.findings.note_kind(_KEYS, leaf)
     filters = () if leaf.text_rule else (*filters_in_footer(footer), *kept.filters)
     may_hold = _by_other_formats(filters, leaf, search)
     if may_hold is not None and not any(may_hold):
-        return []
-    groups = iter(range(footer.num_row_groups))
-    hits: list[Hit] = []
-    while some := list(islice(groups, FILTERS_AT_ONCE)):
-        plans = (_search_row_group(source, footer, group, leaf, search) for group in some)
-        of_groups = yield from with_tail(footer, together(plans))
-        hits += (hit for of_group in of_groups for hit in of_group)
-    if may_hold is not None:
-        hits = [narrowed for hit in hits if (narrowed := _narrowed(hit, may_hold)).keys]
-    return hits if kept.problem is None else [replace(hit, reason=kept.explained(hit.reason)) for hit in hits]
+        return _Searched([])
+    found = yield from _search_row_groups(source, footer, leaf, search)
+    return _Searched(found, may_hold, kept)
 
 
 def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: Search) -> Sequence[int] | None:
@@ -196,7 +237,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
             keys, _ = search.bound(leaf)
             search.findings.note_kind(_KEYS, leaf)
             if not keys.unprovable and not why_uncountable(leaf):
-                hashes.update(array("Q", bytes(keys.hashes) + bytes(keys.wide_hashes)))
+                hashes.update(array("Q", keys.hashes + keys.wide.hashes))
                 probed.append(source)
                 places.append(file.filters[leaf.index])
     (answers,) = search.index.ask([(places, sorted(hashes))], limits=search.limits, log=log)
@@ -217,10 +258,10 @@ def _by_table(sources: Sequence[Source], search: Search) -> set[Source]:
         keys, _ = search.bound(leaf)
     except LiteralError:
         return set()  # which files may understand
-    if keys.unprovable or keys.wide_owners:
+    if keys.unprovable or keys.wide.owners:
         return set()
     bounds = zip(sources, recorded.bounds(leaf), strict=True)
-    return {source for source, known in bounds if known is not None and operator.eq(*_run(keys, known))}
+    return {source for source, known in bounds if known is not None and operator.eq(*keys.within(known))}
 
 
 def _is_plain(leaf: LeafColumn) -> bool:
@@ -234,66 +275,99 @@ def _is_plain(leaf: LeafColumn) -> bool:
     )
 
 
-def _search_row_group(
-    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, search: Search
-) -> Plan[list[Hit]]:
+def _search_row_groups(source: Source, footer: Footer, leaf: LeafColumn, search: Search) -> Plan[list[Hit | _Checked]]:
     keys, reader = search.bound(leaf)
-    if footer.row_groups[row_group].num_rows == 0:
-        return []
-    if problem := footer.chunk_problem(row_group, leaf) or leaf.text_rule:
-        return [Hit(row_group, None, problem)]
-    known = reader.read(footer, row_group)
-    if known.is_all_null:
-        return []
-    hits = [Hit(row_group, keys.unprovable, keys.why_unprovable)] if keys.unprovable else []
-    start, stop = _run(keys, known)
-    if start == stop and not keys.wide_owners:
-        return hits
-    bloom, problem = yield from _load_filter(source, footer, row_group, leaf, search.cache)
-    if bloom is None:
+    found: list[Hit | _Checked] = []
+    with_rows = (one for one in enumerate(FileWithFooter(footer).facts(reader)) if footer.row_groups[one[0]].num_rows)
+    for some in groups(with_rows):
+        runs = [keys.within(facts.known) for _, facts in some]
+        wanted = {
+            row_group: facts.location
+            for (row_group, facts), (start, stop) in zip(some, runs, strict=True)
+            if facts.location is not None and (start < stop or keys.wide.owners) and not facts.known.is_all_null
+        }
+        filters = yield from _load_filters(source, footer, leaf, wanted, search.cache)
+        for (row_group, facts), run in zip(some, runs, strict=True):
+            if facts.problem:
+                found.append(Hit(row_group, None, facts.problem))
+            elif not facts.known.is_all_null:
+                found += _search_row_group(row_group, filters.get(row_group, facts.no_filter), keys, run, search)
+    return found
+
+
+def _search_row_group(
+    row_group: int, bloom: SplitBlockBloomFilter | str, keys: KeySet, run: tuple[int, int], search: Search
+) -> Sequence[Hit | _Checked]:
+    """Return what is found in a row group; `bloom` is its filter, or why it has none that proves anything."""
+    start, stop = run
+    wide = keys.wide.owners
+    found: list[Hit | _Checked] = [Hit(row_group, keys.unprovable, keys.why_unprovable)] if keys.unprovable else []
+    if start == stop and not wide:
+        return found
+    if not isinstance(bloom, str) and stop - start >= _SURE and (search.budget is not None or not search.has_told):
+        bloom = _worth_checking(bloom, stop - start, search)
+    if isinstance(bloom, str):
         # A view: very many files may lack a filter, and wait here with very many keys.
-        return [
-            *hits,
-            *([Hit(row_group, _part(keys.owners, start, stop), problem)] if start < stop else []),
-            *([Hit(row_group, keys.wide_owners, problem)] if keys.wide_owners else []),
-        ]
-    if search.budget is not None and (stop - start) * bloom.fpp >= _SURE:
-        if search.budget <= 0:
-            wide = [Hit(row_group, keys.wide_owners, TOO_MANY)] if keys.wide_owners else []
-            return [*hits, Hit(row_group, _part(keys.owners, start, stop), TOO_MANY), *wide]
-        search.budget -= stop - start
-    owners = [keys.owners[start + at] for at in _ones(bloom.check(memoryview(keys.hashes)[8 * start : 8 * stop]))]
-    if keys.wide_owners:
-        owners += (keys.wide_owners[at] for at in _ones(bloom.check(keys.wide_hashes)))
-    return [*hits, Hit(row_group, owners, IN_FILTER)] if owners else hits
+        if start < stop:
+            found.append(Hit(row_group, _part(keys, start, stop), bloom))
+        if wide:
+            found.append(Hit(row_group, array("i", dict.fromkeys(wide)), bloom))
+        return found
+    check = search.checks.add(keys, start, stop, bloom)
+    check_wide = search.checks.add(keys.wide, 0, len(wide), bloom) if wide else None
+    found.append(_Checked(row_group, check, check_wide, keys.repeats))
+    return found
+
+
+def _worth_checking(bloom: SplitBlockBloomFilter, num_keys: int, search: Search) -> SplitBlockBloomFilter | str:
+    """Return a filter, or why so many keys are not checked in it."""
+    passing = num_keys * bloom.fpp
+    if not search.has_told:
+        search.has_told = True
+        if passing >= _SURE:
+            LOG.info(
+                "about %d of %d keys pass a filter by chance, so that filters exclude no row group; "
+                "a join that reads the column may take less time",
+                passing,
+                num_keys,
+            )
+    if search.budget is None or passing < _SURE:
+        return bloom
+    search.budget -= num_keys
+    return TOO_MANY if search.budget + num_keys <= 0 else bloom
+
+
+def _load_filters(
+    source: Source, footer: Footer, leaf: LeafColumn, wanted: Mapping[int, FilterLocation], cache: Cache
+) -> Plan[Mapping[int, SplitBlockBloomFilter | str]]:
+    """Plan to return the filters of row groups, or why one proves nothing."""
+    filters: dict[int, SplitBlockBloomFilter | str] = {**cached_filters(source, leaf, wanted, cache)}
+    absent = [row_group for row_group in wanted if row_group not in filters]
+    if absent:
+        plans = (_load_filter(source, footer, row_group, leaf, wanted[row_group], cache) for row_group in absent)
+        loaded = yield from with_tail(footer, together(plans))
+        filters |= zip(absent, loaded, strict=True)
+    for row_group, bloom in filters.items():
+        if not isinstance(bloom, str) and bloom.is_empty:
+            filters[row_group] = why_distrusted(footer, row_group, leaf, bloom) or bloom
+    return filters
 
 
 def _load_filter(
-    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, cache: Cache
-) -> Plan[tuple[SplitBlockBloomFilter | None, str]]:
-    if reason := why_unusable(footer, leaf):
-        return None, reason
+    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, location: FilterLocation, cache: Cache
+) -> Plan[SplitBlockBloomFilter | str]:
+    """Plan to return a row group's filter, or why it proves nothing."""
     try:
-        location = footer.filter_location(row_group, leaf)
-        if location is None:
-            return None, NO_FILTER
-        bloom = yield from filter_of(source, footer, row_group, leaf, location, cache)
+        return (yield from filter_of(source, footer, row_group, leaf, location, cache))
     except (CorruptFileError, UnsupportedError) as error:
-        return None, describe_error(error)
-    if reason := why_distrusted(footer, row_group, leaf, bloom):
-        return None, reason
-    return bloom, ""
+        return describe_error(error)
 
 
-def _part(owners: Sequence[int], start: int, stop: int) -> Sequence[int]:
-    return owners[start:stop] if isinstance(owners, range) else memoryview(owners)[start:stop]  # type: ignore[arg-type]
-
-
-def _ones(flags: bytes) -> Iterator[int]:
-    at = flags.find(1)
-    while at >= 0:
-        yield at
-        at = flags.find(1, at + 1)
+def _part(keys: KeySet, start: int, stop: int) -> Sequence[int]:
+    if isinstance(keys.owners, range):
+        return keys.owners[start:stop]
+    part = memoryview(keys.owners)[start:stop]
+    return array("i", dict.fromkeys(part)) if keys.repeats else part
 
 
 # ---- lookup ------------------------------------------------------------------------------
@@ -321,8 +395,9 @@ class Lookup:
         sources: Sequence[Source] = (),
         table: TableFiles | None = None,
         errors: Collection[FailedFile] = (),
+        places: Iterable[tuple[str, int | None]] = (),
     ) -> None:
-        self._batches, self.schema = batches, schema
+        self._batches, self.schema, self._places = batches, schema, places
         self._sources, self._table, self._errors = sources, table, errors
         self._is_read = self._is_complete = False
 
@@ -335,16 +410,16 @@ class Lookup:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._require_unread()
-        return self._read()
+        return self._read(self._batches)
 
     def __bool__(self) -> bool:
         """Raise `TypeError`: whether there are candidates is in them, and they can be read once only."""
         raise TypeError("Lookup has no truth value; use .to_arrow() for its rows")
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
+    def _read(self, items: Iterable[_Item]) -> Iterator[_Item]:
         self._require_unread()
         self._is_read = True
-        yield from self._batches
+        yield from items
         self._is_complete = True
 
     def _require_unread(self) -> None:
@@ -373,13 +448,12 @@ class Lookup:
     def to_dataset(self) -> ds.FileSystemDataset:
         """Return a pyarrow dataset of exactly the row groups that may hold a key; this reads the candidates.
 
-        Rows of other keys in them are for the scanner to filter.
+        Rows of other keys in them are for the scanner to filter. Where so many keys pass a filter by chance that the
+        row group stays in any case, they are not checked.
         """
         row_groups: dict[str, set[int | None]] = {}
-        for batch in self:
-            for path, row_group in zip(batch["path"].to_pylist(), batch["row_group"].to_pylist(), strict=True):
-                if path is not None:
-                    row_groups.setdefault(path, set()).add(row_group)
+        for path, row_group in self._read(self._places):
+            row_groups.setdefault(path, set()).add(row_group)
         files = tuple(_verdict(source, row_groups.get(source.name, set())) for source in self._sources)
         return Pruning("keys", files, tuple(self._sources), self._table).to_dataset()
 
@@ -474,13 +548,13 @@ def lookup(
         snapshot=opened.table.snapshot if opened.table else None,
         index=opened.index,
         storage_options=storage_options,
+        checks=Checks(num_threads(None)),
     )
     schema = candidates_schema(read.shown.type)
     failed: dict[str, FailedFile] = {}
-    hits = _hits(opened.sources, search, failed, strict=strict, progress=progress, log=log)
-    batches = _batches(hits, read.shown, schema)
-    first = list(islice(batches, 1))  # errors that concern every file come now, not in the middle of a loop
-    return Lookup(chain(first, batches), schema, opened.sources, opened.table, failed.values())
+    files = _hits(opened.sources, search, failed, strict=strict, progress=progress, log=log)
+    found = _Found(files, search, schema)
+    return Lookup(found.batches(), schema, opened.sources, opened.table, failed.values(), found.places())
 
 
 def _hits(
@@ -491,10 +565,11 @@ def _hits(
     strict: bool,
     progress: Progress | None,
     log: RequestLog | None,
-) -> Iterator[tuple[Source, Hit]]:
+) -> Iterator[tuple[str | None, Sequence[Hit]]]:
+    """Yield the name of each file with its hits."""
     refused: ColumnNotFoundError | LiteralError | None = None
     understood = False
-    held: list[tuple[Source, list[Hit]]] = []  # until one file is understood, none is announced
+    held: list[tuple[str, list[Hit]]] = []  # until one file is understood, none is announced
     seen: dict[Source, None] = {}  # but what is not Parquet
     for source, outcome in outcomes(sources, search, progress=progress, log=log):
         seen[source] = None
@@ -506,12 +581,12 @@ def _hits(
             raise outcome
         else:
             understood = True
-        held.append((source, [kept(outcome)] if isinstance(outcome, Exception) else outcome))
+        held.append((source.name, [kept(outcome)] if isinstance(outcome, Exception) else outcome))
         if understood:
-            yield from ((of_file, hit) for of_file, hits in held for hit in hits)
+            yield from held
             held.clear()
     if (hit := search.conflict) is not None:  # known only now that every footer was seen
-        yield from ((source, hit) for source in seen)
+        yield from ((source.name, [hit]) for source in seen)
     if refused and not understood:
         raise refused
 
@@ -535,16 +610,28 @@ def outcomes(
     others = (source for source in sources if source not in known)
     plans = ((source, _search_file(source, search, kept)) for source, kept in _with_filters(others, search, live))
     strays = Strays()
-    for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(known) + 1):
-        if strays.take(source, outcome):
-            continue
-        if not isinstance(outcome, Exception):
-            searched.append(source)
-        yield source, outcome
-        if progress:
-            progress(done, len(sources))
+    waiting: deque[tuple[Source, _Searched | Exception]] = deque()  # in order, for their checks
+    try:
+        for done, (source, outcome) in enumerate(drive(plans, limits=search.limits, log=log), len(known) + 1):
+            if strays.take(source, outcome):
+                continue
+            if not isinstance(outcome, Exception):
+                searched.append(source)
+            waiting.append((source, outcome))
+            while waiting and (isinstance(waiting[0][1], Exception) or waiting[0][1].is_done):
+                yield _hits_of(*waiting.popleft())
+            if progress:
+                progress(done, len(sources))
+        while waiting:
+            yield _hits_of(*waiting.popleft())
+    finally:
+        search.checks.close()
     strays.rest(sources)
     yield from changes(searched).items()  # meanwhile, if the store reported it in no other way
+
+
+def _hits_of(source: Source, outcome: _Searched | Exception) -> tuple[Source, list[Hit] | Exception]:
+    return source, outcome if isinstance(outcome, Exception) else outcome.hits()
 
 
 def _with_filters(
@@ -561,19 +648,52 @@ def kept(error: Exception) -> Hit:
     return Hit(None, None, describe_error(error))
 
 
-def _batches(hits: Iterator[tuple[Source, Hit]], keys: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the hits as rows, and at the end the keys that were in none."""
-    seen = bytearray(len(keys))
+class _Found:
+    """What a search finds in files, as record batches or as places; it can be taken once.
 
-    def noted() -> Iterator[tuple[str | None, Hit]]:
-        for source, hit in hits:
-            for owner in range(len(keys)) if hit.keys is None else hit.keys:
-                seen[owner] = 1
-            yield source.name, hit
+    Errors that concern every file come now, not in the middle of a loop.
+    """
 
-    yield from batches_of(noted(), keys, schema)
-    nowhere = [index for index, is_seen in enumerate(seen) if not is_seen]
-    yield from batches_of(iter([(None, Hit(None, nowhere, NOWHERE))]), keys, schema)
+    def __init__(self, files: Iterator[tuple[str | None, Sequence[Hit]]], search: Search, schema: pa.Schema) -> None:
+        self._search, self._schema = search, schema
+        parts = _parts(files, len(search.keys))
+        self._parts = chain(list(islice(parts, 1)), parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the hits as rows, and at the end the keys that were in none."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = self._search.keys.shown
+        seen = bytearray(len(keys))
+        for parts in self._parts:
+            yield _batch(parts, keys, self._schema, seen)
+        flags = pa.Array.from_buffers(pa.uint8(), len(seen), [None, pa.py_buffer(seen)])
+        nowhere = Hit(None, indexes_of(pc.indices_nonzero(pc.equal(flags, 0))), NOWHERE)
+        yield from batches_of([(None, nowhere)], keys, self._schema)
+
+    def places(self) -> Iterator[tuple[str, int | None]]:
+        """Yield the files and row groups that have hits, without checks that would not exclude one."""
+        self._search.budget = 0
+        for parts in self._parts:
+            yield from ((name, hit.row_group) for name, hit, _ in parts if name is not None)
+
+
+def mark(seen: bytearray, keys: Sequence[int] | None) -> None:
+    """Set to 1 what `seen` has for keys, by index; None for all of them."""
+    if keys is None:
+        keys = range(len(seen))
+    if isinstance(keys, range):
+        seen[keys.start : keys.stop] = b"\1" * len(keys)
+    else:
+        _kernel.mark(seen, _int32(keys))
+
+
+def _int32(keys: Sequence[int]) -> array[int] | memoryview:
+    """Return indexes of keys as int32."""
+    if isinstance(keys, memoryview) or (isinstance(keys, array) and keys.typecode == "i"):
+        return keys
+    return array("i", keys)
 
 
 _KEYS = 0  # the number of the one test that a lookup is
@@ -583,31 +703,47 @@ NOWHERE = "no row group can hold it"
 
 def batches_of(hits: Iterable[tuple[str | None, Hit]], keys: pa.Array, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield hits, each beside the name of its file, as rows of the candidates' schema."""
-    waiting: list[tuple[str | None, Hit, list[int]]] = []
+    for parts in _parts(((name, (hit,)) for name, hit in hits), len(keys)):
+        yield _batch(parts, keys, schema)
+
+
+_Part = tuple[str | None, Hit, Sequence[int]]
+"""A hit, the name of its file, and the indexes of some of its keys."""
+
+
+def _parts(files: Iterable[tuple[str | None, Sequence[Hit]]], num_keys: int) -> Iterator[list[_Part]]:
+    """Yield the hits of files in batches."""
+    waiting: list[_Part] = []
     num_rows = 0
-    for name, hit in hits:
-        owners = list(dict.fromkeys(range(len(keys)) if hit.keys is None else hit.keys))
-        waiting.append((name, hit, owners))
-        num_rows += len(owners)
-        if num_rows >= BATCH_ROWS or len(waiting) >= BATCH_HITS:
-            yield _batch(waiting, keys, schema)
-            waiting.clear()
-            num_rows = 0
+    for name, hits in files:
+        for hit in hits:
+            owners = range(num_keys) if hit.keys is None else hit.keys
+            for at in range(0, len(owners), BATCH_ROWS):
+                part = owners[at : at + BATCH_ROWS]
+                waiting.append((name, hit, part))
+                num_rows += len(part)
+                if num_rows >= BATCH_ROWS or len(waiting) >= BATCH_HITS:
+                    yield waiting
+                    waiting, num_rows = [], 0
     if waiting:
-        yield _batch(waiting, keys, schema)
+        yield waiting
 
 
 BATCH_ROWS, BATCH_HITS = 64 * 1024, 1024
 """A batch ends when it has so many rows, or is of so many row groups."""
 
 
-def _batch(hits: list[tuple[str | None, Hit, list[int]]], keys: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+def _batch(hits: list[_Part], keys: pa.Array, schema: pa.Schema, seen: bytearray | None = None) -> pa.RecordBatch:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    indices = pa.array(chain.from_iterable(owners for _, _, owners in hits), pa.int64())
-    numbers = pa.array(chain.from_iterable(repeat(n, len(owners)) for n, (_, _, owners) in enumerate(hits)), pa.int32())
+    owners = b"".join(_int32(part) for _, _, part in hits)
+    if seen is not None:
+        _kernel.mark(seen, owners)
+    indices = pa.Array.from_buffers(pa.int32(), len(owners) // 4, [None, pa.py_buffer(owners)])
+    ends = pa.array(accumulate(len(part) for _, _, part in hits), pa.int32())
     columns = [
-        pa.array(values, kind).take(numbers)
+        pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, pa.array(values, kind)))
         for values, kind in (
             ([name for name, _, _ in hits], pa.string()),
             ([hit.row_group for _, hit, _ in hits], pa.int32()),

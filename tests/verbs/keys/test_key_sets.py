@@ -73,10 +73,10 @@ CASES = list(cases())
 
 def content(keys: KeySet) -> tuple[Any, ...]:
     assert len(keys.hashes) == 8 * len(keys.points) == 8 * len(keys.owners)
-    assert len(keys.wide_hashes) == 8 * len(keys.wide_owners)
+    assert len(keys.wide.hashes) == 8 * len(keys.wide.owners)
     assert all(keys.points[at] <= keys.points[at + 1] for at in range(len(keys.points) - 1))
     points = [(point, keys.owners[at], keys.hashes[8 * at : 8 * at + 8]) for at, point in enumerate(keys.points)]
-    wide = [(owner, keys.wide_hashes[8 * at : 8 * at + 8]) for at, owner in enumerate(keys.wide_owners)]
+    wide = [(owner, keys.wide.hashes[8 * at : 8 * at + 8]) for at, owner in enumerate(keys.wide.owners)]
     return sorted(points), sorted(wide), sorted(keys.unprovable), bool(keys.why_unprovable)
 
 
