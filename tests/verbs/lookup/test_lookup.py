@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import tracemalloc
 import uuid
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import reference
 from files import DAMAGED, FIXTURES, names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -29,9 +31,11 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.predicates.tree import Comparison
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import RequestLog
+from parquet_bloom.verbs import checks
 from parquet_bloom.verbs.keys import read_keys
 
 quick = settings(deadline=None, max_examples=2 * EXAMPLES, suppress_health_check=list(HealthCheck))
@@ -243,6 +247,56 @@ def test_progress_and_requests(lake: Path) -> None:
     result.to_arrow()
     assert seen == [(1, 3), (2, 3), (3, 3)]
     assert len(log.requests) == 3  # the filters came along with the footers
+
+
+def test_many_keys_are_found_as_the_specification_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MOST_CHECKS", 4000)
+    monkeypatch.setattr(checks, "_WORTH_A_THREAD", 3000)
+    monkeypatch.setattr("parquet_bloom.verbs.lookup.num_threads", lambda jobs: 3)
+    dice = random.Random(8)
+    stored = [f"{dice.getrandbits(64):x}" for _ in range(6000)]
+    for number in range(6):
+        names = pa.table({"name": stored[1000 * number : 1000 * (number + 1)]})
+        pq.write_table(names, tmp_path / f"{number}.parquet", row_group_size=300)
+    parquet_bloom.add(tmp_path, ["name"], fpp=0.05)
+    keys = dice.sample(stored, 1000) + [f"{dice.getrandbits(64):x}" for _ in range(1000)]
+    expected = []
+    for path in sorted(tmp_path.iterdir()):
+        metadata = pq.read_metadata(path)
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(0)
+            stop = chunk.bloom_filter_offset + chunk.bloom_filter_length
+            bloom = SplitBlockBloomFilter.from_bytes(path.read_bytes()[chunk.bloom_filter_offset : stop])
+            bitset = reference.from_bytes(bytes(bloom.bitset))
+            between = [key for key in keys if chunk.statistics.min <= key <= chunk.statistics.max]
+            passing = [key for key in sorted(between) if reference.check(bitset, reference.xxh64(key.encode()))]
+            expected += [(key, path.name, group) for key in passing]
+    assert len(expected) > 1100  # some by chance
+    rows = found(tmp_path, "name", keys)
+    everywhere = {key for key, _, _ in expected}
+    assert rows == [*expected, *((key, None, None) for key in keys if key not in everywhere)]
+    kept = lookup(tmp_path, "name", keys).to_dataset().to_table()["name"].to_pylist()
+    assert set(kept) >= set(keys) & set(stored)
+
+
+def test_a_dataset_takes_no_checks_that_exclude_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("parquet_bloom.verbs.lookup.BATCH_HITS", 1)  # what comes before the dataset is asked for
+    pq.write_table(pa.table({"id": range(0, 30_000, 3)}), tmp_path / "a.parquet", row_group_size=1000)
+    parquet_bloom.add(tmp_path, ["id"], fpp=0.05)
+    checked: list[int] = []
+    add = checks.Checks.add
+    monkeypatch.setattr(checks.Checks, "add", lambda self, *args: checked.append(args[2] - args[1]) or add(self, *args))
+    with caplog.at_level("INFO", "parquet_bloom"):
+        many = lookup(tmp_path, "id", pa.array(range(1, 30_000, 3)), cache=Cache(0)).to_dataset()
+    assert "pass a filter by chance" in caplog.text
+    assert many.count_rows() == 10_000
+    assert sum(checked) < 10_000
+    checked.clear()
+    few = lookup(tmp_path, "id", [4, 3001]).to_dataset()  # neither is there
+    assert len(checked) == 2
+    assert few.count_rows() in (0, 1000, 2000)
 
 
 def test_very_many_keys_over_many_files_take_no_more_memory(tmp_path: Path) -> None:
