@@ -185,6 +185,8 @@ class ColumnChunks:
                 entries += len(array)
                 nulls += array.null_count
                 yield array
+        if (chunk.total_uncompressed_size or 0) > BATCH_BYTES:
+            pa.default_memory_pool().release_unused()  # each thread that decodes would keep as much
         return rows, entries, nulls
 
     def _check_counts(
