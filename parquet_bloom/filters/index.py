@@ -3,6 +3,7 @@
     <root>/_bloom_index/
         00000012.json           a version: the columns with their options, and the segments; the highest number is used
         entries-<id>.parquet    of a segment: a row for each data file and column (`Entry`)
+        states-<id>.bin         of a segment: what pruning needs of these rows (index_states.py)
         blocks-<id>.parquet     of a segment: the bitsets of its rows
 
 The filter of a data file's column is one split-block bloom filter, or several for its row groups (those that were
@@ -10,6 +11,9 @@ already in the file). Filters of the same size are in one blocks file, transpose
 filter, in the order of their slots, and then the CRC-32 of those bytes, seeded with `b`. A key selects one block of
 each filter, so looking it up in 10,000 filters takes one read of 320 kB. The only column, `blocks`, is
 FIXED_LEN_BYTE_ARRAY, required, plain, uncompressed, in row groups of one page each, whose values begin at `starts`.
+
+So a fresh process prunes with three rounds of requests: it lists this folder, reads the version, and then the states
+of all segments together with the blocks that the keys select. Entries are read only to build and to compact.
 
 Every file is written once, under a unique name, and never changed. What is missing, damaged or about another state of a
 data file is ignored.
@@ -20,25 +24,29 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.filters.index_states import RowGroups, States, fingerprint
 from parquet_bloom.format.footer import Plan, interned
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import BLOCK_BYTES, block_index, blocks_contain
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, Repetition
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.storage.cache import Cache
-from parquet_bloom.storage.drive import Limits, RequestLog, drive, read_whole
+from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive, read_whole
 from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
 from parquet_bloom.storage.listing import Source, StorageOptions
 
-FORMAT = 2
+FORMAT = 3
 
 MOST_BYTES = 64 * 1024 * 1024
 """The limit on what one call reads; the index is not used for more keys than that."""
@@ -96,13 +104,25 @@ class Blocks(Record):
 
 @dataclass(frozen=True, slots=True)
 class Segment(Record):
-    """An entries file, with its CRC-32, and the blocks files that its rows refer to."""
+    """An entries file and a states file, with their CRC-32s, and the blocks files that they refer to.
+
+    `schemas` are those of its data files, as the text of `schema_json`, in the order in which the states number them.
+    """
 
     name: str
     size: int
     crc: int
     num_rows: int
+    states: str
+    states_size: int
+    states_crc: int
+    schemas: tuple[str, ...]
     blocks: tuple[Blocks, ...]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of its files, by name."""
+        return {self.name: self.size, self.states: self.states_size} | {b.name: b.size for b in self.blocks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +142,15 @@ class Version(Record):
     @property
     def files(self) -> set[str]:
         """The names of the files in it, without its own."""
-        return {name for s in self.segments for name in (s.name, *(blocks.name for blocks in s.blocks))}
+        return {name for segment in self.segments for name in segment.sizes}
 
     def to_json(self) -> bytes:
         """Return the file's bytes: JSON, with a CRC-32 of everything else."""
-        body = json.dumps(self.to_dict(), sort_keys=True)
+        stored = self.to_dict()
+        schemas: dict[str, int] = {}  # each is stored once
+        for segment in stored["segments"]:
+            segment["schemas"] = [schemas.setdefault(text, len(schemas)) for text in segment["schemas"]]
+        body = json.dumps(stored | {"schemas": [*schemas]}, sort_keys=True)
         return json.dumps({"crc": zlib.crc32(body.encode()), "version": json.loads(body)}, sort_keys=True).encode()
 
     @classmethod
@@ -137,10 +161,17 @@ class Version(Record):
             body = stored["version"]
             if zlib.crc32(json.dumps(body, sort_keys=True).encode()) != stored["crc"]:
                 raise CorruptFileError("its checksum does not match")
-            if body["format"] != FORMAT:
+            if body["format"] > FORMAT:
                 raise UnsupportedError(f"the index has format {body['format']}, which needs a newer parquet-bloom")
+            if body["format"] < FORMAT:
+                raise UnsupportedError(
+                    f"the index has format {body['format']}, which only earlier versions of parquet-bloom read: "
+                    f"remove its folder {INDEX_FOLDER} and create it again"
+                )
+            for segment in body["segments"]:
+                segment["schemas"] = [body["schemas"][number] for number in segment["schemas"]]
             return from_row(cls, body)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise CorruptFileError(f"the version of the index cannot be read: {error}") from error
 
 
@@ -230,181 +261,361 @@ def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, .
 # ---- an index, opened --------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """The place of a data file's filter: the name of the blocks file, and the slot in it."""
-
-    blocks: str
-    slot: int
+Filters = int | tuple[int, ...]
+"""Where the filters of a data file's column are: the number of a blocks file, times 2^32, plus the slot in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexedSchema:
-    """What groups of data files have in common: their leaf columns, and which of them have filters."""
+    """What groups of data files have in common: their leaf columns, which of them have filters, and why others do not.
+
+    `columns` are those with a filter or with a problem.
+    """
 
     leaves: tuple[LeafColumn, ...]
     field_ids: tuple[int | None, ...]
     indexed: frozenset[int] = frozenset()
+    columns: frozenset[str] = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict)
     renamed_leaves: dict[Hashable, tuple[LeafColumn, ...]] = field(default_factory=dict)  # as of a `Footer`
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """What the index knows about a data file: the filters of some columns, and why others have none.
+    """What the index knows about the current state of a data file, which it calls `number`."""
 
-    `row_groups` are (rows, first byte, byte after the last).
-    """
+    index: BloomIndex
+    number: int
 
-    version: str
-    size: int
-    schema: IndexedSchema
-    row_groups: tuple[tuple[int, int, int], ...]
-    columns: frozenset[str] = frozenset()  # those with a filter, or with a problem
-    filters: dict[int, tuple[Place, ...]] = field(default_factory=dict)  # by the leaf's index
-    problems: dict[str, str] = field(default_factory=dict)  # by column
-    last_verdict: Any = None  # as of a `Footer`
+    @property
+    def schema(self) -> IndexedSchema:
+        """Its leaf columns, and which of them have filters."""
+        return self.index.schema_of(self.number)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns with a filter, or with a problem."""
+        return self.schema.columns
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why columns have no filter, by column."""
+        return self.schema.problems
+
+    @property
+    def filters(self) -> dict[int, Filters]:
+        """The filters by the leaf's index."""
+        return {leaf: self.index.filters_of(leaf)[self.number] for leaf in self.schema.indexed}
+
+
+Rows = dict[tuple[int, int], bytes]
+"""Blocks of all slots, by the number of the blocks file and of the block."""
 
 
 class BloomIndex:
-    """An index in the state in which it was opened. `lost` are the segments that are gone or damaged."""
+    """An index in the state in which it was opened; what it has of data files is read when it is first needed.
 
-    def __init__(self, version: Version) -> None:
+    `lost` are the segments that are gone or damaged. It is kept in `cache` under `key` once it was read completely.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        sources: Mapping[str, Source],
+        *,
+        cache: Cache | None = None,
+        key: Any = None,
+        log: RequestLog | None = None,
+    ) -> None:
         self.version = version
-        self.lost: frozenset[str] = frozenset()
-        self.is_complete = True  # not if a part could not be read when it was opened
-        self.num_bytes = 0
-        self._files: dict[str, IndexedFile] = {}
-        self._sources: dict[str, Source] = {}
-        self._blocks = {blocks.name: blocks for segment in version.segments for blocks in segment.blocks}
+        self.lost = frozenset(segment.name for segment in version.segments if not _is_there(segment, sources))
+        self._sources = {name: sources[name] for segment in self._segments for name in segment.sizes}
+        self._blocks = [blocks for segment in self._segments for blocks in segment.blocks]
+        self._cache, self._key, self._log = cache, key, log
+        self._lock = threading.Lock()
+        self._is_read = False
+        self._numbers: dict[bytes, int] = {}  # of data files, by fingerprint
+        self._row_groups: list[RowGroups] = []  # of each segment
+        self._places = array("Q")  # of each data file: its segment, times 2^32, plus its number there
+        self._kinds = _Kinds()
+        self._kind_of = array("I")  # of each data file
+        self._filters: dict[int, list[Any]] = {}  # by leaf: the `Filters` of each data file
 
-    @classmethod
-    def opened(cls, folder: Folder, version: Version, *, log: RequestLog | None = None) -> BloomIndex:
-        """Read the entries of a version; a part that cannot be read is skipped."""
-        index = cls(version)
+    @property
+    def _segments(self) -> list[Segment]:
+        return [segment for segment in self.version.segments if segment.name not in self.lost]
+
+    @property
+    def schemas(self) -> list[IndexedSchema]:
+        """The schemas of all data files; any leaf may have a filter. They need nothing to be read."""
+        texts = dict.fromkeys(text for segment in self._segments for text in segment.schemas)
+        return [
+            IndexedSchema(leaves, field_ids, frozenset(range(len(leaves))))
+            for leaves, field_ids in map(columns_of, texts)
+        ]
+
+    # -- reading --
+
+    def read(
+        self,
+        hashes: Mapping[str, Iterable[int]] = MappingProxyType({}),
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        log: RequestLog | None = None,
+    ) -> Rows:
+        """Read what it has of data files, unless that is done, and blocks that are likely to be asked for.
+
+        They are those of the columns' filters that `hashes` select. All is read in one round; what is missing or
+        damaged is ignored.
+        """
+        wanted = {
+            number: set(selecting)
+            for number, blocks in enumerate(self._blocks)
+            if (selecting := hashes.get(blocks.column))
+        }
+        if self._is_read:
+            return self._read_blocks(wanted, limits, log)
+        with self._lock:
+            return self._read_blocks(wanted, limits, log or self._log, with_states=not self._is_read)
+
+    def _read_blocks(
+        self,
+        hashes_of: Mapping[int, Iterable[int]],
+        limits: Limits,
+        log: RequestLog | None,
+        *,
+        with_states: bool = False,
+    ) -> Rows:
+        """Return the rows that hashes select, except those that cannot be read."""
+        wanted = {number: self._ranges(self._blocks[number], hashes) for number, hashes in hashes_of.items()}
+        if sum(len(r) for ranges in wanted.values() for r in ranges.values()) > MOST_BYTES:
+            wanted = {}
+        segments = self._segments if with_states else []
+        jobs: list[tuple[Source, Plan[Any]]] = [
+            (self._sources[segment.states], _fetch({0: ByteRange(0, segment.states_size)})) for segment in segments
+        ]
+        jobs += ((self._sources[self._blocks[number].name], _fetch(ranges)) for number, ranges in wanted.items())
+        outcomes = [outcome for _, outcome in drive(jobs, limits=limits, log=log)]
+        if with_states:
+            self._take_all(segments, outcomes)
+        rows = {}
+        for number, parts in zip(wanted, outcomes[len(segments) :], strict=True):
+            if isinstance(parts, Exception):
+                LOG.warning("the index is ignored: %s", parts)
+                continue
+            for block, data in parts.items():
+                if (row := self._blocks[number].checked(block, data)) is None:
+                    LOG.warning("the index is ignored: %s is damaged", self._blocks[number].name)
+                else:
+                    rows[number, block] = row
+        return rows
+
+    def _ranges(self, blocks: Blocks, hashes: Iterable[int]) -> dict[int, ByteRange]:
+        return {block: blocks.range(block) for block in sorted({blocks.selected_by(hash_) for hash_ in hashes})}
+
+    def _take_all(self, segments: Sequence[Segment], outcomes: Sequence[Any]) -> None:
         lost = set()
-        for segment in version.segments:
+        is_complete = True
+        first_blocks = 0
+        for segment, outcome in zip(segments, outcomes, strict=False):
             try:
-                index._take(segment, folder, log)
+                self._take(segment, _states(segment, outcome), first_blocks)
             except (CorruptFileError, FileNotFoundError) as error:
                 LOG.warning("a part of the index is ignored: %s", error)
                 lost.add(segment.name)
             except (ParquetBloomError, OSError) as error:
                 LOG.warning("a part of the index is ignored: %s", error)
-                index.is_complete = False
-        index.lost = frozenset(lost)
-        index._share_schemas()
-        return index
+                is_complete = False
+            first_blocks += len(segment.blocks)
+        self.lost |= lost
+        self._is_read, self._log = True, None
+        if is_complete and self._cache is not None and self._key is not None:
+            self._cache.put(self._key, self, _BYTES_OF_A_FILE * len(self._numbers))
 
-    def _take(self, segment: Segment, folder: Folder, log: RequestLog | None) -> None:
-        data = checked_entries(folder, segment, log=log)
-        sources = {blocks.name: folder.source(blocks.name) for blocks in segment.blocks}
-        for blocks in segment.blocks:
-            if sources[blocks.name].size != blocks.size:
-                raise CorruptFileError(f"{blocks.name} is damaged")
-        self._sources |= sources
+    def _take(self, segment: Segment, states: States, first_blocks: int) -> None:
+        """Add a segment's data files and entries, which replace those of earlier segments."""
+        of = states.of
+        if any(slot >= segment.blocks[at].num_slots for at, slot in zip(of["blocks"], of["slots"], strict=True)):
+            raise CorruptFileError(f"{segment.states} is damaged")
+        place = len(self._row_groups) << 32
+        self._row_groups.append(states.row_groups)
+        plain = [self._kinds.plain(text) for text in segment.schemas]
+        numbers = []  # of the segment's data files
+        for at, (key, schema) in enumerate(zip(states.fingerprints, of["schemas"], strict=True)):
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = len(self._places)
+                self._places.append(place + at)
+                self._kind_of.append(plain[schema])
+            numbers.append(number)
         columns = {column.column for column in self.version.columns}
-        shared: dict[frozenset[str], frozenset[str]] = {}
-        names = [blocks.name for blocks in segment.blocks]
-        for row in _rows(data, _READ):
-            path, version, size, groups, schema, column, leaf, slots, problem = row
-            if column not in columns:
+        changed: dict[Any, int] = {}
+        entries = zip(of["files"], of["columns"], of["leaves"], of["problems"], strict=True)
+        for (file, column, leaf, problem), filters in zip(entries, _filters(of, first_blocks), strict=True):
+            name = states.column_names[column]
+            if name not in columns:
                 continue
-            known = self._files.get(path)
-            if known is None or known.version != version:  # rows for another state of the file are ignored
-                known = self._files[path] = IndexedFile(version, size, IndexedSchema(*columns_of(schema)), groups)
-            known.columns = shared.setdefault(known.columns | {column}, known.columns | {column})
-            known.filters.pop(leaf, None)
-            known.problems.pop(column, None)
-            if problem is None and leaf is not None:
-                known.filters[leaf] = tuple(Place(names[blocks], slot) for blocks, slot in slots)
-            else:
-                known.problems[column] = problem or "the file does not have this column"
-        self.num_bytes += _BYTES_OF_A_ROW * segment.num_rows
+            number = numbers[file]
+            change = self._kind_of[number], column, leaf, problem
+            if change not in changed:
+                text = states.problem_texts[problem] if problem >= 0 else None
+                changed[change] = self._kinds.changed(change[0], name, None if leaf < 0 else leaf, text)
+            self._kind_of[number] = changed[change]
+            if leaf < 0:
+                continue
+            of_leaf = self._filters.setdefault(leaf, [])
+            if number >= len(of_leaf):
+                of_leaf += [()] * (len(self._places) - len(of_leaf))
+            of_leaf[number] = filters
 
-    def _share_schemas(self) -> None:
-        shared: dict[tuple[int, tuple[int | None, ...], frozenset[int]], IndexedSchema] = {}
-        for file in self._files.values():
-            leaves, field_ids = file.schema.leaves, file.schema.field_ids
-            key = id(leaves), field_ids, frozenset(file.filters)
-            if key not in shared:
-                shared[key] = IndexedSchema(leaves, field_ids, key[2])
-            file.schema = shared[key]
+    # -- what it knows --
+
+    def numbers(self, sources: Iterable[Source]) -> list[int | None]:
+        """Return what the index calls each data file, or None if it has nothing about the file's current state."""
+        if not self._is_read:
+            self.read()
+        number_of = self._numbers.get
+        return [
+            number_of(fingerprint(source.relative, state_of(source), source.size)) if source.is_mtime_stable else None
+            for source in sources
+        ]
 
     def find(self, source: Source) -> IndexedFile | None:
         """Return what the index has about the current state of a data file, or None."""
-        indexed = self._files.get(source.relative)
-        if (
-            indexed is None
-            or indexed.version != state_of(source)
-            or indexed.size != source.size
-            or not source.is_mtime_stable
-        ):
-            return None
-        return indexed
+        (number,) = self.numbers([source])
+        return None if number is None else IndexedFile(self, number)
 
-    def num_bytes_of(self, place: Place) -> int:
-        """Return the size of a filter's bitset."""
-        return self._blocks[place.blocks].num_bytes
+    def schema_of(self, number: int) -> IndexedSchema:
+        """Return what a data file has in common with others."""
+        return self._kinds.schemas[self._kind_of[number]]
+
+    def filters_of(self, leaf: int) -> Sequence[Filters]:
+        """Return the filters of each data file for this leaf, by the file's number."""
+        return self._filters[leaf]
+
+    def packed_row_groups(self, number: int) -> bytes:
+        """Return the rows, start and end of each row group of a data file, as native 64-bit numbers."""
+        segment, at = divmod(self._places[number], 1 << 32)
+        return self._row_groups[segment].packed(at)
+
+    def num_bytes_of(self, filters: Filters) -> int:
+        """Return the size of the bitsets of filters."""
+        return sum(self._blocks[place >> 32].num_bytes for place in _flat([filters]))
 
     def ask(
         self,
-        questions: Sequence[tuple[Sequence[Sequence[Place]], Sequence[int]]],
+        questions: Sequence[tuple[Sequence[Filters], Sequence[int]]],
         *,
+        rows: Rows | None = None,
         limits: Limits,
         log: RequestLog | None,
     ) -> list[list[bool]]:
         """Answer questions, each of which has the filters of many files and hashes to look up in them.
 
         Returns for each file of each question whether one of its filters may contain one of the hashes; True if that is
-        unknown.
+        unknown. `rows` were read before.
         """
-        hashes_of: dict[str, set[int]] = {}
-        asked = [({place.blocks for places in files for place in places}, hashes) for files, hashes in questions]
-        for names, hashes in asked:
-            for name in names:
-                hashes_of.setdefault(name, set()).update(hashes)
-        rows = self._read(hashes_of, limits, log)
+        rows = dict(rows or {})
+        missing: dict[int, set[int]] = {}
+        asked = [{place >> 32 for place in _flat(filters)} for filters, _ in questions]
+        for (_, hashes), numbers in zip(questions, asked, strict=True):
+            for number in numbers:
+                selected = self._blocks[number].selected_by
+                missing.setdefault(number, set()).update(h for h in hashes if (number, selected(h)) not in rows)
+        rows |= self._read_blocks({number: hashes for number, hashes in missing.items() if hashes}, limits, log)
         answers = []
-        for (files, hashes), (names, _) in zip(questions, asked, strict=True):
-            slots = {name: self._any(name, hashes, rows) for name in names}
-            answers.append([any(slots[name][slot] for name, slot in places) for places in files])
+        for (filters, hashes), numbers in zip(questions, asked, strict=True):
+            slots = {number: self._any(number, hashes, rows) for number in numbers}
+            answers.append(
+                [
+                    slots[places >> 32][places & _SLOT] != 0
+                    if type(places) is int
+                    else any(slots[place >> 32][place & _SLOT] for place in places)  # type: ignore[union-attr]
+                    for places in filters
+                ]
+            )
         return answers
 
-    def _read(
-        self, hashes_of: dict[str, set[int]], limits: Limits, log: RequestLog | None
-    ) -> dict[tuple[str, int], bytes]:
-        """Return the rows, by blocks file and number, that hashes select, except those that cannot be read."""
-        wanted = {name: self._ranges(self._blocks[name], hashes) for name, hashes in hashes_of.items()}
-        if sum(len(r) for ranges in wanted.values() for r in ranges.values()) > MOST_BYTES:
-            return {}
-        rows = {}
-        jobs = ((self._sources[name], _fetch(ranges)) for name, ranges in wanted.items())
-        for name, (_, parts) in zip(wanted, drive(jobs, limits=limits, log=log), strict=True):
-            if isinstance(parts, Exception):
-                LOG.warning("the index is ignored: %s", parts)
-                continue
-            for block, data in parts.items():
-                if (row := self._blocks[name].checked(block, data)) is None:
-                    LOG.warning("the index is ignored: %s is damaged", name)
-                else:
-                    rows[name, block] = row
-        return rows
-
-    def _ranges(self, blocks: Blocks, hashes: Iterable[int]) -> dict[int, ByteRange]:
-        return {block: blocks.range(block) for block in sorted({blocks.selected_by(hash_) for hash_ in hashes})}
-
-    def _any(self, name: str, hashes: Iterable[int], rows: dict[tuple[str, int], bytes]) -> bytes:
+    def _any(self, number: int, hashes: Iterable[int], rows: Rows) -> bytes:
         """Return for each slot of a blocks file 0 if it has none of the hashes, else 1."""
-        blocks, bits = self._blocks[name], 0
+        blocks, bits = self._blocks[number], 0
         for hash_ in hashes:
-            row = rows.get((name, blocks.selected_by(hash_)))
+            row = rows.get((number, blocks.selected_by(hash_)))
             if row is None:
                 return b"\1" * blocks.num_slots
             bits |= int.from_bytes(blocks_contain(row, hash_), "little")
         return bits.to_bytes(blocks.num_slots, "little")
 
 
-_BYTES_OF_A_ROW = 2000
-"""About how much memory a row of an opened index takes."""
+_SLOT = (1 << 32) - 1
+_BYTES_OF_A_FILE = 350
+"""About how much memory a data file takes in an index that was read."""
+
+
+def _is_there(segment: Segment, sources: Mapping[str, Source]) -> bool:
+    """Return whether all files of a segment are there, with their sizes."""
+    for name, size in segment.sizes.items():
+        if name not in sources or sources[name].size != size:
+            LOG.warning("a part of the index is ignored: %s is %s", name, "damaged" if name in sources else "gone")
+            return False
+    return True
+
+
+def _states(segment: Segment, parts: dict[int, bytes] | Exception) -> States:
+    """Return a segment's states from their file, which is `parts`, or why it could not be read."""
+    if isinstance(parts, Exception):
+        raise parts
+    if len(parts[0]) != segment.states_size or zlib.crc32(parts[0]) != segment.states_crc:
+        raise CorruptFileError(f"{segment.states} is damaged")
+    return States(parts[0])
+
+
+def _flat(filters: Sequence[Filters]) -> Iterable[int]:
+    if {*map(type, filters)} == {int}:
+        return filters  # type: ignore[return-value]
+    return chain.from_iterable((places,) if isinstance(places, int) else places for places in filters)
+
+
+def _filters(of: Mapping[str, Sequence[int]], first_blocks: int) -> Iterable[Filters]:
+    """Return the filters of each entry of a segment, whose blocks files have numbers from `first_blocks` on."""
+    places = [(first_blocks + blocks) << 32 | slot for blocks, slot in zip(of["blocks"], of["slots"], strict=True)]
+    counts = of["slot_counts"]
+    if {*counts} <= {1}:
+        return places
+    stops = accumulate(counts, initial=0)
+    return [places[start] if stop == start + 1 else tuple(places[start:stop]) for start, stop in pairwise(stops)]
+
+
+class _Kinds:
+    """Numbers what data files have in common, which their entries change one after the other."""
+
+    def __init__(self) -> None:
+        self.schemas: list[IndexedSchema] = []
+        self._texts: list[str] = []
+        self._numbers: dict[Any, int] = {}
+
+    def plain(self, text: str) -> int:
+        """Return the number of files without entries, whose schema has this text."""
+        return self._number(text, frozenset(), frozenset(), {})
+
+    def changed(self, number: int, column: str, leaf: int | None, problem: str | None) -> int:
+        """Return the number of the same files with an entry for a column more."""
+        known = self.schemas[number]
+        indexed = known.indexed - {leaf}
+        problems = {name: text for name, text in known.problems.items() if name != column}
+        if problem is None and leaf is not None:
+            indexed |= {leaf}
+        else:
+            problems[column] = problem or "the file does not have this column"
+        return self._number(self._texts[number], indexed, known.columns | {column}, problems)
+
+    def _number(self, text: str, indexed: frozenset[int], columns: frozenset[str], problems: Mapping[str, str]) -> int:
+        key = text, indexed, columns, frozenset(problems.items())
+        if key not in self._numbers:
+            self._numbers[key] = len(self.schemas)
+            self._texts.append(text)
+            self.schemas.append(IndexedSchema(*columns_of(text), indexed, columns, problems))
+        return self._numbers[key]
 
 
 def _fetch(wanted: dict[int, ByteRange]) -> Plan[dict[int, bytes]]:
@@ -424,18 +635,14 @@ def open_index(
     folder = folder_of(root, storage_options=storage_options, filesystem=filesystem)
     try:
         latest = newest(folder, log=log)
-        if latest is None or not latest.version.columns:
-            return None
-        key = latest.source and latest.source.identity and ("bloom index", latest.source.identity)
-        index: BloomIndex | None = cache.get(key) if key else None
-        if index is None:
-            index = BloomIndex.opened(folder, latest.version, log=log)
-            if key and index.is_complete:
-                cache.put(key, index, index.num_bytes)
     except (ParquetBloomError, OSError) as error:
         LOG.warning("the index of %s is not used: %s", root, error)
         return None
-    return index
+    if latest is None or not latest.version.columns:
+        return None
+    key = latest.source and latest.source.identity and ("bloom index", latest.source.identity)
+    index: BloomIndex | None = cache.get(key) if key else None
+    return index or BloomIndex(latest.version, latest.sources, cache=cache, key=key, log=log)
 
 
 def folder_of(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
@@ -449,6 +656,7 @@ class Newest(NamedTuple):
     version: Version
     source: Source | None
     number: int
+    sources: Mapping[str, Source]  # all files of the folder, by name
 
 
 def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
@@ -457,14 +665,15 @@ def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
     If all of them are damaged, it is a version without columns. Raises `OSError`, and `UnsupportedError` for a version
     of another format.
     """
-    numbers = version_numbers(folder.names())
+    sources = folder.sources()
+    numbers = version_numbers(sources)
     for number in reversed(numbers):
-        source = folder.source(version_name(number))
+        source = sources[version_name(number)]
         try:
-            return Newest(Version.of_json(read_whole(source, log=log)), source, numbers[-1])
+            return Newest(Version.of_json(read_whole(source, log=log)), source, numbers[-1], sources)
         except CorruptFileError as error:
             LOG.warning("a version of the index is ignored: %s", error)
-    return Newest(Version(), None, numbers[-1]) if numbers else None
+    return Newest(Version(), None, numbers[-1], sources) if numbers else None
 
 
 def version_numbers(names: Iterable[str]) -> list[int]:
@@ -483,10 +692,6 @@ def checked_entries(folder: Folder, segment: Segment, *, log: RequestLog | None 
     if len(data) != segment.size or zlib.crc32(data) != segment.crc:
         raise CorruptFileError(f"{segment.name} is damaged")
     return data
-
-
-_READ = ("path", "version", "size", "row_groups", "schema", "column", "leaf", "slots", "problem")
-"""The columns of the entries that pruning needs."""
 
 
 def _rows(data: bytes, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:

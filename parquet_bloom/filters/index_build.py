@@ -31,6 +31,7 @@ from parquet_bloom.filters.index import (
     schema_json,
     state_of,
 )
+from parquet_bloom.filters.index_states import states_bytes
 from parquet_bloom.filters.parquet import read_filters, why_unusable
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
@@ -247,7 +248,21 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
         for row, of_row in zip(rows, places, strict=True)
     ]
     entries.sort(key=lambda entry: (entry.column, entry.path))
+    schemas = tuple(dict.fromkeys(entry.schema for entry in entries))
+    states = states_bytes(entries, schemas)
+    states_name = f"states-{uuid.uuid4().hex}.bin"
+    folder.create(states_name, states, like=files)
     data = entries_bytes(entries)
     name = f"entries-{uuid.uuid4().hex}.parquet"
     folder.create(name, data, like=files)
-    return Segment(name, len(data), zlib.crc32(data), len(entries), tuple(written))
+    return Segment(
+        name,
+        len(data),
+        zlib.crc32(data),
+        len(entries),
+        states_name,
+        len(states),
+        zlib.crc32(states),
+        schemas,
+        tuple(written),
+    )

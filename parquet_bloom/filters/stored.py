@@ -276,9 +276,8 @@ def _live_files(source: Source, root: str, storage_options: StorageOptions) -> d
 def _in_index(index: BloomIndex, source: Source) -> Iterator[OtherFilter]:
     if (file := index.find(source)) is None:
         return
-    for leaf, places in file.filters.items():
-        num_bytes = sum(index.num_bytes_of(place) for place in places)
-        yield OtherFilter("index", file.schema.leaves[leaf].name, num_bytes=num_bytes)
+    for leaf, filters in file.filters.items():
+        yield OtherFilter("index", file.schema.leaves[leaf].name, num_bytes=index.num_bytes_of(filters))
     yield from (OtherFilter("index", column, problem=problem) for column, problem in file.problems.items())
 
 

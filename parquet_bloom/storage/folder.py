@@ -50,6 +50,22 @@ class Folder:
         except FileNotFoundError:
             return []
 
+    def sources(self) -> dict[str, Source]:
+        """Return the files in it by name, from one listing; none where there is no such folder."""
+        if self._is_local:
+            found = {}
+            for name in self.names():
+                with contextlib.suppress(FileNotFoundError):  # a file may go at any time
+                    found[name] = self.source(name)
+            return found
+        self.fs.invalidate_cache(self.path)
+        try:
+            listed = ask(self.name, self.fs.ls, self.path, detail=True)
+        except FileNotFoundError:
+            return {}
+        sources = (remote_source(self.fs, info, self.path, self.name) for info in listed if info["type"] == "file")
+        return {source.path.rpartition("/")[2]: source for source in sources}
+
     def local_path(self, name: str) -> str:
         """Return the path of one of its files on this machine's disks; none of another store's."""
         return f"{self.path.rstrip('/')}/{name}" if self._is_local else ""

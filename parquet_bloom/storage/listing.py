@@ -550,7 +550,7 @@ _PAIMON_FILE = re.compile(
 
 
 def _refuse_part(path: str) -> None:
-    if match := _PAIMON_FILE.fullmatch(path):
+    if "/bucket-" in path and (match := _PAIMON_FILE.fullmatch(path)):
         raise UnsupportedError(
             f"{match['folder']} has data files of a Paimon table, and only the table knows which of them are live and "
             "how they are read; give the table's own directory, alone, with storage_options= if it needs any"

@@ -32,7 +32,7 @@ class Strays:
 
     def rest(self, sources: Iterable[Source]) -> list[Source]:
         """Return the other files, and warn of these; raises `FileNotFoundError` where there are no others."""
-        others = [source for source in sources if source not in self]
+        others = [source for source in sources if source not in self] if self._found else list(sources)
         if self._found:
             names = [source.name for source in self._found]
             told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else "")

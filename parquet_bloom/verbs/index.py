@@ -26,9 +26,9 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.index import (
     BloomIndex,
+    Filters,
     IndexedColumn,
     IndexedFile,
-    Place,
     Segment,
     Version,
     folder_of,
@@ -279,7 +279,7 @@ def _state(
     if latest is None or latest.source is None or not latest.version.columns:
         return IndexState(root, 0, 0, 0, ())
     version = latest.version
-    index = BloomIndex.opened(folder, version)
+    index = BloomIndex(version, latest.sources)
     sources: list[Source] = []
     with contextlib.suppress(FileNotFoundError):  # no data files are left
         sources, _ = live_sources(asked, catalog=catalog, storage_options=storage_options)
@@ -304,13 +304,13 @@ def _column_state(column: IndexedColumn, files: Sequence[IndexedFile | None], in
         files=len(known) - problems.total(),
         files_missing=len(files) - len(known),
         files_without_filter=problems.total(),
-        num_bytes=sum(index.num_bytes_of(place) for file in known for place in _places(file, name)),
+        num_bytes=sum(index.num_bytes_of(_filters(file, name)) for file in known),
         problems=tuple(f"{problem} ({number})" for problem, number in problems.items()),
     )
 
 
-def _places(file: IndexedFile, column: str) -> Sequence[Place]:
-    return next((places for leaf, places in file.filters.items() if file.schema.leaves[leaf].name == column), ())
+def _filters(file: IndexedFile, column: str) -> Filters:
+    return next((filters for leaf, filters in file.filters.items() if file.schema.leaves[leaf].name == column), ())
 
 
 # ---- building ----------------------------------------------------------------------------
@@ -493,7 +493,8 @@ class _Building:
         columns = _merged(before.columns, set_to)
         changed = set(columns) - set(before.columns)
         self._wait_until_stable()
-        index = BloomIndex.opened(self.folder, before)
+        index = BloomIndex(before, latest.sources if latest else {})
+        index.read()
         missing = []
         for source in self.sources:
             known = index.find(source)

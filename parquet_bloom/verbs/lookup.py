@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    from parquet_bloom.filters.index import BloomIndex, Place
+    from parquet_bloom.filters.index import BloomIndex, Filters
 
 _Item = TypeVar("_Item")
 
@@ -224,7 +224,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     if search.index is None or len(search.keys) > INDEX_KEYS:
         return set()
     probed: list[Source] = []
-    places: list[Sequence[Place]] = []
+    filters: list[Filters] = []
     hashes: set[int] = set()  # files of several types have several for a key; probing all of them is right as well
     for source in sources:
         if (file := search.index.find(source)) is None:
@@ -239,8 +239,8 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
             if not keys.unprovable and not why_uncountable(leaf):
                 hashes.update(array("Q", keys.hashes + keys.wide.hashes))
                 probed.append(source)
-                places.append(file.filters[leaf.index])
-    (answers,) = search.index.ask([(places, sorted(hashes))], limits=search.limits, log=log)
+                filters.append(file.filters[leaf.index])
+    (answers,) = search.index.ask([(filters, sorted(hashes))], limits=search.limits, log=log)
     return {source for source, may_hold in zip(probed, answers, strict=True) if not may_hold}
 
 

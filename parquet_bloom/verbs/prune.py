@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import islice
+from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import describe_error
@@ -21,7 +21,6 @@ from parquet_bloom.predicates.binding import Binder, Findings, View, without_con
 from parquet_bloom.predicates.evaluation import (
     ASK,
     CANNOT,
-    FILTER,
     MIGHT,
     STATISTICS,
     TYPE,
@@ -48,10 +47,10 @@ from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.verdicts import CANNOT_MATCH, FileVerdict, LaterRows, Pruning, RowGroupVerdict
+from parquet_bloom.verbs.verdicts import FileVerdict, LaterRows, LaterRowsOfIndex, Pruning
 
 if TYPE_CHECKING:
-    from parquet_bloom.filters.index import BloomIndex, IndexedFile, IndexedSchema
+    from parquet_bloom.filters.index import BloomIndex, IndexedSchema
 
 
 def prune(
@@ -148,9 +147,10 @@ def prune(
     if exact:
         files = evaluator.plan_exact(sources, files).carry_out(progress)
     evaluator.strays.rest(sources)
-    pairs = [pair for pair in zip(files, sources, strict=True) if pair[1] not in evaluator.strays or pair[0].is_kept]
-    verdicts, evaluated = tuple(file for file, _ in pairs), tuple(source for _, source in pairs)
-    return Pruning(str(predicate), verdicts, evaluated, table, why_unused(where))
+    if len(evaluator.strays):
+        is_told = [file.is_kept or source not in evaluator.strays for file, source in zip(files, sources, strict=True)]
+        files, sources = list(compress(files, is_told)), list(compress(sources, is_told))
+    return Pruning(str(predicate), tuple(files), tuple(sources), table, why_unused(where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,28 +294,43 @@ class FileEvaluator:
 
     def _by_index(self, sources: list[Source], binder: Binder, known: list[FileVerdict | None]) -> None:
         """Fill in the verdicts on those of the other files that the index excludes."""
-        if self.index is None:
+        if (index := self.index) is None:
             return
-        alike: dict[tuple[IndexedSchema, Partitions, Unproved], list[tuple[int, IndexedFile]]] = {}
-        for number, source in enumerate(sources):
-            if known[number] is None and (file := self.index.find(source)) is not None:
-                key = file.schema, self._partitions(source), self._unproved(source)
-                alike.setdefault(key, []).append((number, file))
+        rows = index.read(self._expected_hashes(index), limits=self.limits, log=self.log)
+        alike: dict[tuple[IndexedSchema, Partitions, Unproved], tuple[list[Source], list[int], list[int]]] = {}
+        for at, (source, number) in enumerate(zip(sources, index.numbers(sources), strict=True)):
+            if number is not None and known[at] is None:
+                key = index.schema_of(number), self._partitions(source), self._unproved(source)
+                files = alike.get(key) or alike.setdefault(key, ([], [], []))
+                files[0].append(source)
+                files[1].append(at)
+                files[2].append(number)
         bound = [
-            (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), files)
+            (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), *files)
             for (schema, partitions, unproved), files in alike.items()
         ]
-        questions = [
-            ([file.filters[index] for _, file in files], hashes)
-            for group, files in bound
-            for index, hashes in group.questions
-        ]
-        answers = iter(self.index.ask(questions, limits=self.limits, log=self.log))
-        for group, files in bound:
-            of_files = list(zip(*islice(answers, len(group.questions)), strict=True)) or [()] * len(files)
-            for (number, file), of_file in zip(files, of_files, strict=True):
+        questions = []
+        for group, _, _, numbers in bound:
+            for leaf, hashes in group.questions:
+                filters = index.filters_of(leaf)
+                questions.append(([filters[number] for number in numbers], hashes))
+        answers = iter(index.ask(questions, rows=rows, limits=self.limits, log=self.log))
+        for group, found, places, numbers in bound:
+            of_files = zip(*islice(answers, len(group.questions)), strict=True) if group.questions else repeat(())
+            for source, at, number, of_file in zip(found, places, numbers, of_files, strict=False):
                 if (verdict := group.verdict(of_file)).rank is CANNOT:
-                    known[number] = _excluded_by_index(sources[number], file, verdict)
+                    rows_of: Any = LaterRowsOfIndex(source.name, index.packed_row_groups, number, verdict)
+                    known[at] = FileVerdict(source.name, source.size, rows_of)
+
+    def _expected_hashes(self, index: BloomIndex) -> dict[str, set[int]]:
+        """Return the hashes, by column, that the index will be asked for if folders have no columns."""
+        binder = self._binder(frozenset())  # of its own: no file may have these schemas any more
+        expected: dict[str, set[int]] = {}
+        for schema in index.schemas:
+            group = IndexedFiles(schema, binder.bind(self._leaves(schema), Partitions(), frozenset()))
+            for leaf, hashes in group.questions:
+                expected.setdefault(schema.leaves[leaf].name, set()).update(hashes)
+        return expected
 
     def _with_filters(self, sources: list[Source]) -> Iterable[tuple[Source, TableFilters]]:
         """Return the files, each with the filters that its table keeps for it."""
@@ -386,19 +401,6 @@ class FileEvaluator:
 
 
 _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
-
-
-def _excluded_by_index(source: Source, file: IndexedFile, verdict: Verdict) -> FileVerdict:
-    """Return the verdict on a file's row groups; the last one is used again: most are alike."""
-    last: tuple[str, Verdict, FileVerdict] | None = file.last_verdict
-    if last is None or last[:2] != (source.name, verdict):
-        reason = f"{verdict.reason} (in the index)" if verdict.by == FILTER else verdict.reason
-        groups = tuple(
-            RowGroupVerdict(source.name, number, CANNOT_MATCH, reason, verdict.by, num_rows, start, stop)
-            for number, (num_rows, start, stop) in enumerate(file.row_groups)
-        )
-        last = file.last_verdict = source.name, verdict, FileVerdict(source.name, source.size, groups)
-    return last[2]
 
 
 def _record(source: Source, footer: Footer, verdicts: list[Verdict]) -> FileVerdict:

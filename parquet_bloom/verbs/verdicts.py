@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -98,6 +98,27 @@ class LaterRows:
                 zip(unpack_row_groups(self._packed), self._verdicts, strict=True)
             )
         )
+
+
+class LaterRowsOfIndex(LaterRows):
+    """The same for a file that the index excludes as a whole, with one verdict."""
+
+    __slots__ = ("_number", "_row_groups_of", "_verdict")
+
+    def __init__(self, path: str, row_groups_of: Callable[[int], bytes], number: int, verdict: Verdict) -> None:
+        self._path, self._row_groups_of, self._number, self._verdict = path, row_groups_of, number, verdict
+
+    @property
+    def is_any_kept(self) -> bool:
+        """Whether any of the row groups must be read."""
+        return False
+
+    def rows(self) -> tuple[RowGroupVerdict, ...]:
+        """Return the verdicts on the row groups."""
+        packed, verdict = self._row_groups_of(self._number), self._verdict
+        if verdict.by == FILTER:
+            verdict = verdict._replace(reason=f"{verdict.reason} (in the index)")
+        return LaterRows(self._path, packed, [verdict] * len(unpack_row_groups(packed))).rows()
 
 
 _NAMES: dict[Rank, Answer] = {rank: CANNOT_MATCH if rank is CANNOT else MIGHT_MATCH for rank in Rank}

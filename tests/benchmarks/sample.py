@@ -30,7 +30,7 @@ def row_group(dice: np.random.Generator, count: int) -> pa.Table:
 
 def events() -> Path:
     """Returns the main sample: ids, 40-bit integers and ten doubles in eight row groups, zstd."""
-    path = _folder() / f"events-{ROWS}-{ROW_GROUPS}.parquet"
+    path = folder() / f"events-{ROWS}-{ROW_GROUPS}.parquet"
     if not path.exists():
         dice = np.random.default_rng(7)
         with _made(path) as unfinished:
@@ -43,7 +43,7 @@ def events() -> Path:
 
 def one_row_group() -> Path:
     """Returns a file with one row group of 12 million ids."""
-    path = _folder() / f"ids-{IDS_IN_ONE_ROW_GROUP}.parquet"
+    path = folder() / f"ids-{IDS_IN_ONE_ROW_GROUP}.parquet"
     if not path.exists():
         ids = pa.table({"id": random_ids(np.random.default_rng(8), IDS_IN_ONE_ROW_GROUP)})
         with _made(path) as unfinished:
@@ -53,7 +53,7 @@ def one_row_group() -> Path:
 
 def lake(files: int) -> Path:
     """Returns a folder of files with four row groups of 10,000 ids each, and pyarrow's filters at 1 %."""
-    folder = _folder() / f"lake-{files}"
+    folder = folder() / f"lake-{files}"
     if not folder.exists():
         dice = np.random.default_rng(9)
         unfinished = folder.with_suffix(".unfinished")
@@ -73,7 +73,7 @@ def lake(files: int) -> Path:
     return folder
 
 
-def _folder() -> Path:
+def folder() -> Path:
     named = os.environ.get("PARQUET_BLOOM_BENCHMARK_DIR")
     folder = Path(named) if named else Path(tempfile.gettempdir(), "parquet-bloom-benchmarks")
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,17 +6,21 @@ Processor time is compared, so that other work on the machine counts for little.
 """
 
 import importlib.util
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import many_files
 import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
 from parquet_bloom.storage.drive import RequestLog
-from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS
+from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, find
 from parquet_bloom.verbs import index
 
 _spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
@@ -86,3 +90,74 @@ def test_one_key_over_ten_thousand_files(lake: Path) -> None:
     line("requests, nothing in memory: without, with", f"{len(log.requests):,}", f"{len(indexed.requests):,}")
     line("bytes, nothing in memory: without, with", f"{log.num_bytes:,}", f"{indexed.num_bytes:,}")
     assert without >= 5 * with_index
+
+
+# ---- very many files -------------------------------------------------------------------------
+
+COUNTS = [int(count) for count in os.environ.get("PARQUET_BLOOM_BENCHMARK_FILES", "4000 100000").split()]
+"""A million takes a quarter of an hour, nearly all of it to make the files' names and the index."""
+
+WORK = {
+    "python alone": "pass",
+    "and the listing": "from parquet_bloom.storage.listing import find; find(root, all_rows=True)",
+    "and prune": (
+        "sys.argv = ['parquet-bloom', 'prune', root, '--where', 'id = 12345', '--files-only', '--quiet']\n"
+        "from parquet_bloom.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 1, end.code"
+    ),
+}
+
+
+def in_a_process(work: str, root: Path) -> tuple[float, float, int]:
+    """Returns the seconds that a fresh process takes, its processor time, and the most memory that it had in bytes."""
+    program = (
+        f"import json, re, sys, time\nroot = {str(root)!r}\n{work}\n"
+        "peak = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]\n"
+        "print(json.dumps([time.process_time(), 1024 * int(peak)]))"
+    )
+    start = time.perf_counter()
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    taken = time.perf_counter() - start
+    processor, peak = json.loads(said.splitlines()[-1])
+    return taken, processor, peak
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_an_absent_key_over_very_many_files(count: int) -> None:
+    root = sample.folder() / f"many-{count}"
+    if not (root / "_bloom_index").exists():
+        many_files.on_disk(root, count)
+        time.sleep(MTIME_STABLE_SECONDS + 0.1)
+        many_files.index_id(str(root), find(str(root)))
+    for what, work in WORK.items():
+        runs = [in_a_process(work, root) for _ in range(3)]
+        taken, processor, peak = (min(values) for values in zip(*runs, strict=True))
+        line(
+            f"one absent key, {count:,} files, {what}",
+            f"{taken:.2f} s",
+            f"cpu {processor:.2f} s",
+            f"{peak / 1e6:.0f} MB",
+        )
+    log = RequestLog()
+    assert not parquet_bloom.prune(root, "id = 12345", cache=parquet_bloom.Cache(0), log=log).kept_files
+    line("", f"{len(log.requests)} requests", f"{log.num_bytes / 1e6:.1f} MB")
+    assert log.num_bytes < 90 * count
+
+
+@pytest.mark.parametrize("count", [count for count in COUNTS if count <= 100_000])
+def test_an_absent_key_over_very_many_files_in_a_store(count: int) -> None:
+    store = many_files.in_store(count)
+    many_files.index_id("lake", find("lake", filesystem=store), filesystem=store)
+    start = store.clock
+    find("lake", filesystem=store, all_rows=True)
+    listing = store.clock - start
+    requests, start, log = store.requests, store.clock, RequestLog()
+    assert not parquet_bloom.prune("lake", "id = 12345", filesystem=store, cache=parquet_bloom.Cache(0), log=log).paths
+    rounds = round((store.clock - start - listing) / 0.05)
+    line(
+        f"one absent key, {count:,} files, 50 ms a request",
+        f"listing {listing:.2f} s",
+        f"{rounds} rounds more",
+        f"{store.requests - requests:,} requests",
+    )
+    assert rounds <= 4  # whether it is a table, the index's folder, its version, and all that is needed of it

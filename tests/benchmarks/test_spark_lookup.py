@@ -41,7 +41,7 @@ def timed_ids(dice: np.random.Generator, moments: np.ndarray) -> pa.Array:
 @pytest.fixture(scope="module")
 def ordered() -> Path:
     """400 files of four row groups of 10,000 ids each, in order of time, with filters at 1 %."""
-    folder = sample._folder() / f"ordered-{FILES}"
+    folder = sample.folder() / f"ordered-{FILES}"
     if not folder.exists():
         dice = np.random.default_rng(10)
         unfinished = folder.with_suffix(".unfinished")

@@ -128,6 +128,10 @@ class SimulatedStore(AbstractFileSystem):
         self.objects[path] = data
         self.tags[path] = self.tags.get(path, 0) + 1
 
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        self._spend(1)
+        self.replace(path, value)
+
     def remove(self, path: str) -> None:
         del self.objects[path]
 
@@ -139,7 +143,12 @@ class SimulatedStore(AbstractFileSystem):
         self.requests += requests
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-        names = sorted(name for name in self.objects if name.startswith(path.rstrip("/") + "/"))
+        below = path.rstrip("/") + "/"
+        names = {name for name in self.objects if name.startswith(below)}
+        folders = {below + name[len(below) :].partition("/")[0] for name in names if "/" in name[len(below) :]}
+        return self._listed(path, sorted({name for name in names if "/" not in name[len(below) :]} | folders), detail)
+
+    def _listed(self, path: str, names: list[str], detail: bool) -> list[Any]:
         for _ in range(max(1, -(-len(names) // 1000))):
             self._spend(1)
         if not names:
@@ -157,9 +166,12 @@ class SimulatedStore(AbstractFileSystem):
     def find(
         self, path: str, maxdepth: Any = None, withdirs: bool = False, detail: bool = False, **options: Any
     ) -> Any:
-        return {entry["name"]: entry for entry in self.ls(path)}
+        names = sorted(name for name in self.objects if name.startswith(path.rstrip("/") + "/"))
+        return {entry["name"]: entry for entry in self._listed(path, names, True)}
 
     def _entry(self, name: str) -> dict[str, Any]:
+        if name not in self.objects:
+            return {"name": name, "type": "directory", "size": 0}
         return {"name": name, "type": "file", "size": len(self.objects[name]), "ETag": str(self.tags[name])}
 
     def cat_ranges(

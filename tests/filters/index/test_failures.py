@@ -157,7 +157,7 @@ def test_what_cannot_be_read_for_a_while_is_not_remembered(tmp_path: Path, monke
     original, failing = _kernel.read_ranges, True
 
     def read_ranges(fd: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        if failing and "entries-" in str(Path(f"/proc/self/fd/{fd}").readlink()):
+        if failing and "states-" in str(Path(f"/proc/self/fd/{fd}").readlink()):
             raise OSError(errno.EACCES, "not now")
         return original(fd, ranges)
 

@@ -142,7 +142,7 @@ def test_every_file_is_written_once(lake: Path, tick: Any) -> None:
     index_.refresh(lake)
     after = {path.name: path.read_bytes() for path in (lake / "_bloom_index").iterdir()}
     assert {name: after[name] for name in before} == before
-    assert len(after) == len(before) + 3
+    assert len(after) == len(before) + 4
 
 
 def test_equal_columns_share_the_schema_and_spaces_do_not_matter(lake: Path) -> None:
@@ -238,14 +238,25 @@ def test_where_all_versions_are_damaged_there_is_no_index(lake: Path) -> None:
 def test_a_newer_format_is_left_alone(lake: Path) -> None:
     index_.create(lake, "id")
     (path,) = (lake / "_bloom_index").glob("*.json")
-    version = json.loads(path.read_text("utf-8"))["version"] | {"format": 3, "more": [1]}
+    version = json.loads(path.read_text("utf-8"))["version"] | {"format": 4, "more": [1]}
     crc = zlib.crc32(json.dumps(version, sort_keys=True).encode())
     path.write_text(json.dumps({"crc": crc, "version": version}))
     assert check(lake) == 0
     for verb in (index_.refresh, index_.show, index_.drop, lambda root: index_.create(root, "name")):
-        with pytest.raises(UnsupportedError, match="format 3, which needs a newer parquet-bloom"):
+        with pytest.raises(UnsupportedError, match="format 4, which needs a newer parquet-bloom"):
             verb(lake)
     assert [p.name for p in (lake / "_bloom_index").glob("*.json")] == [path.name]
+
+
+def test_an_older_format_is_to_be_made_again(lake: Path) -> None:
+    index_.create(lake, "id")
+    (path,) = (lake / "_bloom_index").glob("*.json")
+    version = json.loads(path.read_text("utf-8"))["version"] | {"format": 2}
+    crc = zlib.crc32(json.dumps(version, sort_keys=True).encode())
+    path.write_text(json.dumps({"crc": crc, "version": version}))
+    assert check(lake) == 0
+    with pytest.raises(UnsupportedError, match="remove its folder _bloom_index and create it again"):
+        index_.refresh(lake)
 
 
 def test_a_damaged_blocks_file_goes_with_the_next_compaction(lake: Path, monkeypatch: Any, tick: Any) -> None:

@@ -384,7 +384,7 @@ def test_small_segments_are_put_together(tmp_path: Path, monkeypatch: Any, tick:
     monkeypatch.setattr(index_versions, "GRACE_SECONDS", -1.0)
     index.refresh(tmp_path)
     names = [path.name.partition("-")[0] for path in (tmp_path / "_bloom_index").iterdir()]
-    assert sorted(names) == ["00000017.json", "blocks", "entries"]
+    assert sorted(names) == ["00000017.json", "blocks", "entries", "states"]
 
 
 def test_what_is_out_of_date_goes(tmp_path: Path, monkeypatch: Any, tick: Any) -> None:

@@ -94,7 +94,7 @@ def test_what_it_saves(lake: Lake) -> None:
     assert kept == ["041.parquet"]
     assert {name.rpartition("/")[2] for name, _ in first.requests if "_bloom_index" not in name} == {"041.parquet"}
     files = {name.rpartition("/")[2].partition("-")[0] for name, _ in first.requests if "_bloom_index" in name}
-    assert files == {"00000001.json", "entries", "blocks"}
+    assert files == {"00000001.json", "states", "blocks"}
     assert 4 * len(first.requests) < len(without.requests)
     assert 4 * first.num_bytes < without.num_bytes
     assert 4 * len(calls) < len(calls_without)
