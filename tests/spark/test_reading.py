@@ -273,6 +273,43 @@ def test_frames_can_be_used_again(lake: Path, session: Any, tmp_path: Path, adap
         assert both.groupBy("n").count().count() == 2
 
 
+@pytest.mark.parametrize("layout", ["flat", "days"])
+def test_a_frame_of_nothing_is_like_any_other(tmp_path: Path, session: Any, layout: str, capsys: Any) -> None:
+    from pyspark.sql import functions
+
+    root = tmp_path / "t"
+    for number in range(4):
+        write(
+            root / ("" if layout == "flat" else f"day={number}") / f"{number}.parquet", id=[f"id{number}"], n=[number]
+        )
+    nothing, some = read(session, root, "id = 'nowhere'"), read(session, root, "id = 'id2'")
+    truth = session.read.parquet(str(root))
+    assert nothing.schema == some.schema == truth.schema
+    assert nothing.columns == truth.columns
+    assert nothing.dtypes == truth.dtypes
+    both = nothing.union(some).union(nothing)
+    assert rows(both) == rows(truth.where("id = 'id2'"))
+    assert both.schema == truth.schema
+    assert rows(nothing.join(some, "id", "right").select("id")) == ["Row(id='id2')"]
+    assert nothing.join(some, nothing.id == some.id).collect() == []
+    places = [functions.input_file_name(), functions.col("_metadata.file_path"), functions.col("_metadata.row_index")]
+    assert nothing.select("id", *places).collect() == []
+    assert [row[0] for row in nothing.union(some).where("n >= 0").select("id").collect()] == ["id2"]
+    assert (nothing.groupBy("n").count().count(), nothing.count()) == (0, 0)
+    cached = nothing.cache()
+    try:
+        assert (cached.count(), cached.union(some).count(), read(session, root, "id = 'id2'").count()) == (0, 1, 1)
+    finally:
+        cached.unpersist()
+    nothing.explain(True)
+    assert "LocalTableScan <empty>" in capsys.readouterr().out
+    nothing.write.parquet(str(tmp_path / "out"))
+    assert session.read.schema(nothing.schema).parquet(str(tmp_path / "out")).count() == 0
+    with settings(spark__sql__sources__useV1SourceList=""):
+        same(session, root, "id = 'nowhere'")
+        same(session, root, "id = 'id2'")
+
+
 # ---- what Spark makes of paths -----------------------------------------------------------
 
 ODD = ["a b", "a=b", "a%b", "é", "x+y", "a:b", "[1]", "*", "{a,b}", "?", "#", "it's", "a/b", 'q"q', "100%25", None, ""]
