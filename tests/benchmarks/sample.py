@@ -53,10 +53,10 @@ def one_row_group() -> Path:
 
 def lake(files: int) -> Path:
     """Returns a folder of files with four row groups of 10,000 ids each, and pyarrow's filters at 1 %."""
-    folder = folder() / f"lake-{files}"
-    if not folder.exists():
+    made = folder() / f"lake-{files}"
+    if not made.exists():
         dice = np.random.default_rng(9)
-        unfinished = folder.with_suffix(".unfinished")
+        unfinished = made.with_suffix(".unfinished")
         unfinished.mkdir(exist_ok=True)
         for number in range(files):
             ids = pa.table({"id": random_ids(dice, 40_000)})
@@ -69,8 +69,8 @@ def lake(files: int) -> Path:
                 use_dictionary=False,
                 bloom_filter_options=filters,
             )
-        unfinished.rename(folder)
-    return folder
+        unfinished.rename(made)
+    return made
 
 
 def folder() -> Path:
