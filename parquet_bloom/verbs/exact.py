@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError, describe_error
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 INDEX_WORTH = 256 * 1024
 """From this size on, a chunk's page index is read first: it costs another request, and may save most pages."""
+
+THREAD_WORTH = 4 * 1024 * 1024
+"""So many bytes are worth another thread: for fewer, handing the interpreter's lock around takes longer."""
 
 OpenFiles = Mapping[Source, tuple[BoundPredicate, FileWithFooter]]
 """What is known of the files that might match, with the condition bound to each."""
@@ -74,7 +78,7 @@ class ExactPlan:
         return sum(group.num_bytes(gap) for group in self._row_groups)
 
     def carry_out(self, progress: Progress | None = None, *, jobs: int | None = None) -> list[FileVerdict]:
-        """Return the verdicts on all files after reading, on so many threads; `progress` counts row groups.
+        """Return the verdicts on all files after reading, on up to so many threads; `progress` counts row groups.
 
         A row group whose column cannot be read is kept, with the reason.
         """
@@ -82,10 +86,10 @@ class ExactPlan:
         if not groups:
             return self.files
         tick = Ticker(progress, len(groups))
-        threads = min(num_threads(jobs), len(groups))
-        # A local file is read by one thread; of stores, each thread has many requests under way.
-        size = 1 if all(group.source.is_local for group in groups) else -(-len(groups) // threads)
-        shares = [groups[start : start + size] for start in range(0, len(groups), size)]
+        threads = min(num_threads(jobs), len(groups), 1 + self.num_bytes // THREAD_WORTH)
+        # Local row groups are handed out one by one; of stores, each thread has many requests under way.
+        each = 1 if all(group.source.is_local for group in groups) else -(-len(groups) // threads)
+        shares = [groups[start : start + each] for start in range(0, len(groups), each)]
         limits = replace(
             self.limits,
             files=max(1, self.limits.files // threads),
@@ -100,8 +104,8 @@ class ExactPlan:
                 tick()
             return outcomes
 
-        outcomes = (one for share in map_in_order(read, shares, threads, threading.Event()) for one in share)
-        return self._with_outcomes(dict(zip(groups, outcomes, strict=True)))
+        done = map(read, shares) if threads == 1 else map_in_order(read, shares, threads, threading.Event())
+        return self._with_outcomes(dict(zip(groups, chain.from_iterable(done), strict=True)))
 
     def _with_outcomes(self, outcomes: Mapping[_RowGroup, Verdict | Exception]) -> list[FileVerdict]:
         of_sources: dict[Source, dict[int, Verdict | Exception]] = {}

@@ -65,6 +65,22 @@ def test_one_key_is_no_slower_than_duckdb(lake: Path, present: str) -> None:
     assert ours <= theirs
 
 
+def test_an_exact_answer_takes_about_as_long_as_duckdbs(lake: Path, present: str) -> None:
+    engine = duckdb.connect()
+    for what, key, groups in (("present", present, 1), ("absent", "a" + "0" * 31, 0)):
+        sql = f"SELECT count(*) FROM read_parquet('{lake}/*.parquet') WHERE id = '{key}'"
+        condition = parquet_bloom.col("id") == key
+        assert len(parquet_bloom.prune(lake, condition, exact=True).kept_row_groups) == groups
+        plain, ours, theirs = best(
+            lambda condition=condition: parquet_bloom.prune(lake, condition),
+            lambda condition=condition: parquet_bloom.prune(lake, condition, exact=True),
+            lambda sql=sql: engine.execute(sql).fetchall(),
+        )
+        figures = (f"{figure * 1e3:.1f} ms" for figure in (plain, ours, theirs))
+        line(f"{what} key: prune, prune exactly, WHERE id =", *figures)
+        assert ours <= 1.5 * theirs
+
+
 def test_a_thousand_keys_beat_duckdb(lake: Path, present: str) -> None:
     dice = random.Random(3)
     keys = [present, *(f"{dice.getrandbits(128):032x}" for _ in range(999))]
