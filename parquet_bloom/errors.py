@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
 
+def without_secrets(text: str) -> str:
+    """Return a text, such as a URL, without the passwords, signatures and tokens of the URLs in it."""
+    if "://" not in text:
+        return text
+    return _QUERIES.sub(lambda query: _SIGNED.sub(r"\1***", query[0]), _PASSWORD.sub(r"\1:***@", text))
+
+
+_PASSWORD = re.compile(r"(?<=://)([^\s/:@?#]*):[^\s/?#]*@")
+_QUERIES = re.compile(r"(?<=://)[^\s?]*\?\S*")
+_SECRET = r"[\w-]*(?:signature|credential|token|secret|password|passwd|access_?key(?:_?id)?)|sig|key"
+_SIGNED = re.compile(rf"([?&](?:{_SECRET})=)[^&\s#'\"]+", re.IGNORECASE)
+
+
 class ParquetBloomError(Exception):
-    """Root of every error that this library raises on purpose. All of them can be pickled."""
+    """Root of every error that this library raises on purpose. All of them can be pickled.
+
+    Passwords in URLs do not get into their messages.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(without_secrets(one) if isinstance(one, str) else one for one in arguments))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)
@@ -26,7 +46,7 @@ class CorruptFileError(ParquetBloomError, ValueError):
 
     def __str__(self) -> str:
         at = f" (at byte {self.offset:,})" if self.offset is not None else ""
-        return f"{self.path}: {self.message}{at}" if self.path else f"{self.message}{at}"
+        return without_secrets(f"{self.path}: {self.message}{at}" if self.path else f"{self.message}{at}")
 
 
 class NotParquetError(CorruptFileError):
@@ -115,4 +135,9 @@ def describe_error(error: Exception) -> str:
         return str(CorruptFileError(error.message, offset=error.offset))
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
+    return without_secrets(str(error)) or type(error).__name__
+
+
+def not_found(message: str) -> FileNotFoundError:
+    """Return an error for a path that names nothing, without the passwords in it."""
+    return FileNotFoundError(without_secrets(message))

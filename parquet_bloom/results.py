@@ -104,6 +104,19 @@ class Table:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
+def printable(text: str) -> str:
+    """Return a text in one line that a terminal shows as it is: control characters are escaped, as in `\\x1b`.
+
+    So are those that change the direction of writing, and bytes of file names that are not UTF-8.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1].replace(*_BYTE) for one in text)
+
+
+_BYTE = r"\udc", r"\x"  # what Python reads of a file's name, and what it is
+
+
 def _short(value: Any) -> str:
     if isinstance(value, tuple):
         return f"<{_count(len(value), 'item')}>"

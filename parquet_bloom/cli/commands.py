@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ from parquet_bloom.cli.options import (
 from parquet_bloom.cli.output import (
     LISTED,
     count_text,
+    is_terminal,
     print_added,
     print_attached,
     print_candidates,
@@ -59,7 +61,7 @@ from parquet_bloom.cli.output import (
     say,
     size_text,
 )
-from parquet_bloom.results import SCHEMA_VERSION
+from parquet_bloom.results import SCHEMA_VERSION, printable
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -311,6 +313,7 @@ def verify(
 @paths_argument
 @click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
 @click.option("-l", "--files-only", is_flag=True, help="Print only the files that must be read, one per line.")
+@click.option("-0", "--null", is_flag=True, help="With --files-only: end each with a zero byte, for xargs -0.")
 @click.option("--explain", is_flag=True, help="Print every row group, and why it is kept or skipped.")
 @click.option(
     "--exact", is_flag=True, help="Also read the columns of row groups that are left, and skip those without the value."
@@ -329,6 +332,7 @@ def prune(
     paths: tuple[str, ...],
     where: str,
     files_only: bool,
+    null: bool,
     explain: bool,
     quiet: bool,
     absent: bool,
@@ -341,18 +345,21 @@ def prune(
     \b
     Examples:
       parquet-bloom prune events/ --where "id = 'x' AND day >= '2024-01-01'"
-      parquet-bloom prune events/ -w "id IN (1, 2)" --files-only | xargs du -h
+      parquet-bloom prune events/ -w "id IN (1, 2)" -l -0 | xargs -0 du -h
       parquet-bloom prune events/ -w "id = 'x'" --exact
       parquet-bloom prune db.events --catalog prod -w "id = 'x'"
       parquet-bloom prune --engine spark s3://lake/events -w "id = 'x'"
     """
+    if null and not files_only:
+        raise click.UsageError("-0 is for --files-only")
     with progress_bar("pruning") as progress:
         pruned = verb(paths, where, storage_options=storage_options(storage), progress=progress, **options)
     if quiet:
         pass
     elif files_only:
         for file in pruned.kept_files:
-            click.echo(file.path)
+            shown = file.path if null or not is_terminal(sys.stdout) else printable(file.path)
+            click.echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
     elif output_format != "table":
         print_rows(pruned, output_format, pruned.all_files)
     elif explain:

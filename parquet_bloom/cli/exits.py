@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import click
 
-from parquet_bloom.cli.output import say, sentence
+from parquet_bloom.cli.output import say, sentence, without_options
+from parquet_bloom.errors import without_secrets
 
 MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
 """Exit codes, as grep's: might match or clean; cannot match or findings; error."""
@@ -105,13 +106,14 @@ def _exit_code(error: BaseException) -> int:
 
 def _tell(error: BaseException) -> None:
     if os.environ.get("PARQUET_BLOOM_DEBUG") == "1":
-        traceback.print_exception(error)
+        for lines in traceback.format_exception(error):
+            click.echo(without_options(without_secrets(lines)), err=True, nl=False)
     if isinstance(error, KeyboardInterrupt | click.Abort):
         say("interrupted: no file was left half written", err=True)
     elif isinstance(error, click.ClickException):
         error.show()
     else:
-        say(f"error: {sentence(error)}", err=True)
+        say(f"error: {without_secrets(sentence(error))}", err=True)
 
 
 def _is_reader_gone() -> bool:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import parquet_bloom
-from parquet_bloom.cli.output import is_terminal
+from parquet_bloom.cli.output import hide_options, is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
@@ -136,6 +136,7 @@ def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
             options[key] = json.loads(value)
         except ValueError:
             options[key] = value
+    hide_options(options)
     return options
 
 

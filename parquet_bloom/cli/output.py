@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.results import SCHEMA_VERSION
+from parquet_bloom.results import SCHEMA_VERSION, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ def print_rows(
     """
     if output_format == "json":
         for record in records:
-            click.echo(json.dumps(record.to_dict()))
+            click.echo(without_options(json.dumps(record.to_dict())))
     else:
         table = result.to_arrow()
         _write_arrow(table.to_batches(), table.schema, output_format)
@@ -106,12 +107,33 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
     """Print a sentence; on a terminal its lines are broken between words."""
-    lines = " " * indent + text
+    lines = " " * indent + printable(without_options(text))
     if is_terminal(sys.stderr if err else sys.stdout):
         width = shutil.get_terminal_size().columns
         hanging = " " * (indent + 2)
         lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
     click.secho(lines, fg=None if os.environ.get("NO_COLOR") else color, err=err)
+
+
+def hide_options(options: Mapping[str, Any]) -> None:
+    """Never print the values of those storage options that are secrets."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            hide_options(value)
+        elif isinstance(value, str) and len(value) >= _SECRET_LENGTH and _SECRET.search(name):
+            _HIDDEN.add(value)
+
+
+def without_options(text: str) -> str:
+    """Return a text without the secrets among the storage options."""
+    for secret in _HIDDEN:
+        text = text.replace(secret, "***")
+    return text
+
+
+_SECRET = re.compile("pass|secret|token|key|sas|credential|connection|auth", re.IGNORECASE)
+_SECRET_LENGTH = 6  # what is shorter may be any word of a sentence
+_HIDDEN: set[str] = set()
 
 
 def is_terminal(stream: Any) -> bool:
@@ -133,12 +155,17 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
     return table
 
 
+def _add_row(table: Any, *cells: str) -> None:
+    table.add_row(*map(printable, cells))
+
+
 def _show(table: Any) -> None:
     from rich.console import Console
     from rich.padding import Padding
 
-    # Only a terminal has a width: elsewhere nothing is cut or wrapped.
-    console = Console(width=None if is_terminal(sys.stdout) else 10_000, highlight=False)
+    # Only a terminal has a width: elsewhere nothing is cut or wrapped. A name in brackets is a name.
+    width = None if is_terminal(sys.stdout) else 10_000
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
     with console.capture() as printed:
         console.print(Padding(table, (0, 0, 0, 2), expand=False))
     for line in printed.get().splitlines():
@@ -173,7 +200,8 @@ def _print_filters(file: FileInfo) -> None:
         if f.num_bytes is not None:
             is_ours = f.format == "Parquet"
             is_full = f.ndv is None or f.ndv == float("inf")
-            table.add_row(
+            _add_row(
+                table,
                 str(f.row_group) if is_ours else "file",
                 f.column if is_ours else f"{f.column} ({f.format})",
                 f"{f.num_bytes:,}",
@@ -196,7 +224,8 @@ def _print_columns(file: FileInfo) -> None:
     numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
     table = _table("column", *numbers, right=numbers)
     for column, filters in columns.items():
-        table.add_row(
+        _add_row(
+            table,
             column,
             f"{len(filters):,}",
             f"{sum(f.num_bytes or 0 for f in filters):,}",
@@ -258,7 +287,8 @@ def print_pruning(pruned: Pruning) -> None:
         table = _table("file", "read", "of", "rows", "bytes", "row groups", right=("read", "of", "rows", "bytes"))
         for file in kept:
             groups = [group for group in file.row_groups if group.is_kept]
-            table.add_row(
+            _add_row(
+                table,
                 file.path,
                 str(len(groups)),
                 str(len(file.row_groups)),
@@ -302,10 +332,10 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
                 line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
                 click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
             elif row["path"] is None:
-                click.echo(f"{shown}\tabsent")
+                click.echo(f"{printable(shown)}\tabsent")
             else:
                 group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
-                click.echo(f"{shown}\t{row['path']}\t{group}")
+                click.echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
     return num_candidates
 
 
@@ -355,8 +385,8 @@ def print_index(state: IndexState, output_format: str) -> None:
         numbers = ("files", "missing", "bytes", "fpp")
         table = _table("column", *numbers, right=numbers)
         for row in state.rows:
-            table.add_row(
-                row.column, f"{row.files:,}", f"{row.files_missing:,}", f"{row.num_bytes:,}", _percent(row.fpp)
+            _add_row(
+                table, row.column, f"{row.files:,}", f"{row.files_missing:,}", f"{row.num_bytes:,}", _percent(row.fpp)
             )
         _show(table)
         for row in state.rows:
@@ -495,7 +525,7 @@ def sentence(error: BaseException) -> str:
     except Exception:  # some errors of other libraries cannot be shown
         said = ""
     if isinstance(error, ParquetBloomError | ValueError | OSError | ImportError) and said:
-        return as_options(said)
+        return as_options(" ".join(said.splitlines()))
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     name = type(error).__name__
     return f"{name}{f': {line}' if line else ''} (PARQUET_BLOOM_DEBUG=1 shows where it comes from)"

@@ -23,6 +23,7 @@ from parquet_bloom.errors import (
     FilterExistsError,
     ParquetBloomError,
     describe_error,
+    not_found,
 )
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
@@ -334,7 +335,7 @@ class _Retrofit:
         """Return the file as it is now; the path of one that is gone is not read as a glob."""
         sources = find(item.path, storage_options=self.options["storage_options"])
         if len(sources) != 1 or item.path not in (sources[0].path, sources[0].name):
-            raise FileNotFoundError(f"{item.path}: no such file or directory")
+            raise not_found(f"{item.path}: no such file or directory")
         return sources[0]
 
     def _made(self, item: _Item) -> _Row | None:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
+from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError, not_found, without_secrets
 from parquet_bloom.format.footer import FOOTER_GUESS, LOCAL_FOOTER_GUESS
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, find_leaf
 from parquet_bloom.storage import local_files, s3
@@ -129,7 +129,7 @@ def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows
         return [remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
     sources = _expand(fs, inner, at_home(os.fspath(path)), all_rows)
     if not sources:
-        raise FileNotFoundError(f"{os.fspath(path)}: {_why_nothing(fs, inner, os.fspath(path))}")
+        raise not_found(f"{os.fspath(path)}: {_why_nothing(fs, inner, os.fspath(path))}")
     return sources
 
 
@@ -604,7 +604,7 @@ def remote_source(
     """Return an object with its size and identity, as a listing or a HEAD tells them."""
     path = info["name"]
     scheme = asked.partition("://")[0] if "://" in asked else ""
-    name = f"{scheme}://{path.lstrip('/')}" if scheme and "::" not in asked else path
+    name = f"{scheme}://{path.lstrip('/')}" if scheme and "::" not in asked and "://" not in path else path
     relative = path[len(root) :].lstrip("/") if path.startswith(root) else path.rpartition("/")[2]
     version, is_mtime_stable = remote_version(info), _is_mtime_stable(fs, info)
     at = len(base) if base is not None and path.startswith(base) else None
@@ -612,7 +612,7 @@ def remote_source(
     return Source(
         fs,
         path,
-        name=name,
+        name=without_secrets(name),
         size=info["size"] or 0,
         version=version,
         relative=relative,

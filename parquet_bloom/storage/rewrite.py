@@ -116,6 +116,16 @@ class _ObjectRewrite:
             raise ConcurrentChangeError(f"{self._source.name} changed since it was read; nothing was written")
 
 
+def refuse_read_only(fs: Any) -> None:
+    """Raise `UnsupportedError` for a store that can only be read, before anything is asked of it."""
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if protocols & _READ_ONLY:
+        raise UnsupportedError(f"{type(fs).__name__} is read-only; copy the file to a store that can be written")
+
+
+_READ_ONLY = {"http", "https", "github", "gist", "git", "data", "reference"}
+
+
 def _is_local_inside(fs: Any) -> bool:
     """Return whether pyarrow would write to a local disk, where it truncates a file before writing it."""
     inner: Any = getattr(fs, "fs", None)

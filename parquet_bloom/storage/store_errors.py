@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from parquet_bloom.errors import ParquetBloomError, StoreError
+from parquet_bloom.errors import ParquetBloomError, StoreError, without_secrets
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -48,7 +48,7 @@ def store_error(error: Exception, name: str) -> OSError:
         option = re.search(r"argument '(\w+)'", text)
         text = f"{name}: the store has no option {option[1] if option else ''!r}; correct the storage options"
     is_builtin = isinstance(error, OSError) and getattr(builtins, kind.__name__, None) is kind and kind is not OSError
-    return kind(text) if is_builtin else StoreError(text)  # type: ignore[return-value]
+    return kind(without_secrets(text)) if is_builtin else StoreError(text)  # type: ignore[return-value]
 
 
 def code_of(error: BaseException) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.errors import UnsupportedError, not_found
 from parquet_bloom.storage.listing import (
     PathLike,
     Source,
@@ -213,7 +213,7 @@ def open_table(
     table = _named(table, kind, catalog, storage_options)
     format_ = _kind_of(table, kind, storage_options)
     if format_ is None:
-        raise FileNotFoundError(f"{table} is not the directory of a Delta or Iceberg table")
+        raise not_found(f"{table} is not the directory of a Delta or Iceberg table")
     opened = _open(format_, table, storage_options=storage_options)
     opened.require_committable()
     return opened
@@ -232,7 +232,7 @@ def open_paimon(table: PathLike) -> OpenPaimon:
     if not is_local(fs):
         raise UnsupportedError("indexes are attached to tables in local directories; elsewhere use Paimon's procedure")
     if table_kind(fs, folder.rstrip("/")) != "Paimon":
-        raise FileNotFoundError(f"{path} is not the directory of a Paimon table")
+        raise not_found(f"{path} is not the directory of a Paimon table")
     opened = OpenPaimon(path)
     opened.require_indexable()
     return opened
@@ -249,7 +249,7 @@ def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> 
         if format_ is None:
             raise UnsupportedError(f"{type(table).__name__} is not a path, a deltalake table or a pyiceberg table")
     if wanted is not None and format_ != wanted:
-        raise FileNotFoundError(f"{table} is not the directory of a table of {wanted}")
+        raise not_found(f"{table} is not the directory of a table of {wanted}")
     return format_
 
 

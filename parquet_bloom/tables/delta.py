@@ -24,7 +24,7 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import quote, unquote
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.format.footer import text_rule
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
@@ -604,7 +604,7 @@ def _errors(root: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError as error:
-        raise FileNotFoundError(f"{root} is not a Delta table: {error}") from None
+        raise not_found(f"{root} is not a Delta table: {error}") from None
     except DeltaError as error:
         raise UnsupportedError(f"deltalake cannot read {root}: {error}") from error
     except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.errors import CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
@@ -171,7 +171,7 @@ class OpenHudi:
         try:
             data = read_whole(folder.source("hoodie.properties"))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise FileNotFoundError(f"{self._root} is not a Hudi table: it has no .hoodie/hoodie.properties") from None
+            raise not_found(f"{self._root} is not a Hudi table: it has no .hoodie/hoodie.properties") from None
         settings = _properties(data.decode("latin-1"))
         if not settings.get("hoodie.table.name"):
             raise CorruptFileError(".hoodie/hoodie.properties does not name the table: it is damaged", path=self._root)

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError, not_found
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
@@ -73,7 +73,7 @@ class OpenIceberg:
         try:
             self._table.refresh()
         except NoSuchTableError as error:
-            raise FileNotFoundError(f"the catalog no longer has the table {name}: {error}") from None
+            raise not_found(f"the catalog no longer has the table {name}: {error}") from None
         except ValueError as error:
             if "UUID" not in str(error):
                 raise
@@ -399,7 +399,7 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
     try:
         return load_catalog(name, **iceberg_options(storage_options)).load_table(table)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        raise FileNotFoundError(f"the catalog {name} has no table {table}: {error}") from None
+        raise not_found(f"the catalog {name} has no table {table}: {error}") from None
     except Exception as error:
         raise UnsupportedError(f"pyiceberg cannot load {table} from the catalog {name}: {error}") from error
 

@@ -25,7 +25,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Self
 
-from parquet_bloom.errors import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    CorruptFileError,
+    UnsupportedError,
+    not_found,
+)
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
@@ -150,7 +156,7 @@ class OpenPaimon:
 
     def _require_branch(self, branch: str) -> None:
         if branch not in (known := self._branches()):
-            raise FileNotFoundError(f"{self._root} has no branch {branch}; it has {', '.join(known) or 'none'}")
+            raise not_found(f"{self._root} has no branch {branch}; it has {', '.join(known) or 'none'}")
 
     def _json(self, folder: str, name: str) -> dict[str, Any]:
         source = self._folder(folder).source(name)
@@ -309,7 +315,7 @@ class OpenPaimon:
                     folders = [f"{above}/{name}" for above in folders]
             self._searched[names] = {one: folder for folder in folders for one in self._names(folder)}
         if wanted not in self._searched[names]:
-            raise FileNotFoundError(f"{wanted} is in no folder {'/'.join(names).replace('=/', '=*/')} of {self._root}")
+            raise not_found(f"{wanted} is in no folder {'/'.join(names).replace('=/', '=*/')} of {self._root}")
         return self._searched[names][wanted]
 
     def _names(self, folder: str) -> list[str]:

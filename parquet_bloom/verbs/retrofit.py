@@ -22,8 +22,18 @@ from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.format.splice import FilterEdit, splice_filters
 from parquet_bloom.results import Record
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, is_open_file, listed
-from parquet_bloom.storage.rewrite import Rewrite, join_output
+from parquet_bloom.storage.listing import (
+    PathLike,
+    Source,
+    StorageOptions,
+    find,
+    is_directory,
+    is_local,
+    is_open_file,
+    listed,
+    resolve,
+)
+from parquet_bloom.storage.rewrite import Rewrite, join_output, refuse_read_only
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import table_around
 from parquet_bloom.verbs.parallel import map_in_order
@@ -296,6 +306,11 @@ def find_with_targets(
 ) -> tuple[list[Source], list[str | None]]:
     """Return the files that `paths` name, and where each is written; see `targets_of`."""
     given = listed(paths)  # once: they may be a stream
+    for path in given:
+        if not is_open_file(path):
+            store, _ = resolve(os.fspath(path), filesystem, storage_options)
+            if not is_local(store):
+                refuse_read_only(store)
     sources = find(given, filesystem=filesystem, storage_options=storage_options)
     return sources, targets_of(sources, given, output)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.results import Record, Table
+from parquet_bloom.results import Record, Table, printable
 from parquet_bloom.storage.listing import Source
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Pruning(Table):
             for group in file.row_groups:
                 proof = "keep" if group.is_kept else f"skip, by {group.by}"
                 lines.append(f"  row group {group.row_group}: {proof}: {group.reason}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def to_dataset(self) -> ds.FileSystemDataset:
         """Return a pyarrow dataset of exactly the kept row groups, with Hive partition columns.

@@ -293,9 +293,17 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
 def test_every_keyword_has_an_option(verb):
     renamed = {"values": "value"}
     keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
-    how_to_print = {"as_json", "output_format", "storage", "each", "explain", "files_only", "quiet", "absent"} | (
-        {"output"} if verb == "lookup" else set()
-    )
+    how_to_print = {
+        "as_json",
+        "output_format",
+        "storage",
+        "each",
+        "explain",
+        "files_only",
+        "null",
+        "quiet",
+        "absent",
+    } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print
     assert keywords == options - where_to_run
