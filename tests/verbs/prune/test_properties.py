@@ -18,6 +18,7 @@ from verbs.prune.worlds import KINDS, Column, Oracle, World, conditions, sql_tex
 import parquet_bloom
 from parquet_bloom.errors import LiteralError
 from parquet_bloom.predicates.tree import And, Comparison, In, Or, Predicate
+from parquet_bloom.verbs import exact
 from parquet_bloom.verbs.prune import prune
 from parquet_bloom.verbs.verdicts import Pruning, RowGroupVerdict
 
@@ -32,6 +33,12 @@ quick = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
+
+
+@pytest.fixture(autouse=True)
+def page_indexes_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has page indexes read for chunks of any size."""
+    monkeypatch.setattr(exact, "INDEX_WORTH", 0)
 
 
 def rows_of(path: Path) -> dict[int, set[int]]:
@@ -59,16 +66,16 @@ def check_world(world: World, wanted: list[Predicate], path: Path, zone: str = "
         for condition in wanted:
             truth = oracle.matches(condition)
             result = prune(path, condition, timezone=zone)
-            exact = prune(path, condition, timezone=zone, exact=True)
-            check_exact(result.rows, exact.rows)
+            read = prune(path, condition, timezone=zone, exact=True)
+            check_exact(result.rows, read.rows)
             if truth is not None:
                 check(result, path, truth)
-                check(exact, path, truth)
+                check(read, path, truth)
 
 
-def check_exact(plain: Sequence[RowGroupVerdict], exact: Sequence[RowGroupVerdict]) -> None:
+def check_exact(plain: Sequence[RowGroupVerdict], read: Sequence[RowGroupVerdict]) -> None:
     """Reading columns only ever prunes more, and what it did not touch stays as it was."""
-    for before, after in zip(plain, exact, strict=True):
+    for before, after in zip(plain, read, strict=True):
         if not before.is_kept:
             assert after == before
         elif not after.is_kept:
@@ -80,7 +87,7 @@ def pyarrow_filters(world: World) -> dict[str, Any]:
 
 
 def by_pyarrow(world: World, path: Path) -> None:
-    write(world, path, bloom_filter_options=pyarrow_filters(world))
+    write(world, path, bloom_filter_options=pyarrow_filters(world), write_page_index=True, data_page_size=64)
 
 
 def by_us(world: World, path: Path) -> None:
@@ -250,8 +257,8 @@ def test_no_row_of_other_writers_is_lost(
             for condition in wanted:
                 truth = oracle.matches(condition)
                 result = prune(path, condition, timezone="UTC")
-                exact = prune(path, condition, timezone="UTC", exact=True)
-                check_exact(result.rows, exact.rows)
+                read = prune(path, condition, timezone="UTC", exact=True)
+                check_exact(result.rows, read.rows)
                 if truth is not None:
                     check(result, path, truth)
-                    check(exact, path, truth)
+                    check(read, path, truth)
