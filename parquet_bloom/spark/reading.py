@@ -51,8 +51,8 @@ def read(
     `spark.read`; `storage_options` are those of fsspec, for what the driver reads.
 
     Where few row groups are left, the driver also reads their columns that the condition compares with `=` or `IN`, and
-    drops those that do not contain the value, as `parquet_bloom.prune(exact=True)` does: by default at most 16 row
-    groups and 8 MiB. `exact` forces or forbids that.
+    drops those that do not contain the value, as `parquet_bloom.prune(exact=True)` does: by default at most 64 row
+    groups and 16 MiB. `exact` forces or forbids that.
 
     With `row_groups`, a classic session reads exactly the row groups that can match, also by filters of types that
     Spark does not use; if that is not possible, it logs why and reads whole files.
@@ -90,7 +90,7 @@ def read(
     return frame if names is None else frame.select(*names)
 
 
-_MOST_ROW_GROUPS, _MOST_BYTES = 16, 8 * 1024 * 1024
+_MOST_ROW_GROUPS, _MOST_BYTES = 64, 16 * 1024 * 1024
 """What the driver reads at most unless it is forced: less than a task of Spark takes."""
 
 

@@ -237,6 +237,7 @@ def test_columns_of_many_row_groups_are_read_only_if_that_is_forced(
     misleading: Path, session: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO", "parquet_bloom")
+    monkeypatch.setattr("parquet_bloom.spark.reading._MOST_ROW_GROUPS", 16)
     for number in range(10, 17):
         shutil.copyfile(misleading / "0.parquet", misleading / f"{number}.parquet")
     assert num_files(same(session, misleading, "id = 'b3'")) == 17

@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from parquet_bloom.storage.listing import Source, find
+from parquet_bloom.storage.listing import Source, find, find_in_folders
 
 
 @pytest.fixture
@@ -221,3 +221,51 @@ def test_the_version_in_memory_changes_with_the_object(memory: Any) -> None:
     before = find("memory://find/a.parquet")[0].version
     memory.pipe_file("/find/a.parquet", b"2")
     assert find("memory://find/a.parquet")[0].version != before
+
+
+# ---- files in folders name=value ---------------------------------------------------------
+
+FOLDERS = {
+    "all in folders": ({"a=1/f.parquet": b"x", "a=2/g": b"x", "_a/h": b"x", "a=2/_h": b"x", ".b=1/h": b"x"}, 2),
+    "two levels": ({"a=1/b=x/f.parquet": b"x", "a=1/b=y/f.parquet": b"x", "a=2/b=y/_SUCCESS": b""}, 2),
+    "levels that differ": ({"a=1/f.parquet": b"x", "a=2/b=1/f.parquet": b"x"}, None),
+    "a file beside folders": ({"f.parquet": b"x", "a=1/f.parquet": b"x"}, None),
+    "another folder": ({"a=1/f.parquet": b"x", "b/f.parquet": b"x"}, None),
+    "an empty file": ({"a=1/f.parquet": b"x", "a=2/f.parquet": b""}, None),
+    "a summary file": ({"a=1/f.parquet": b"x", "_common_metadata": b"x"}, None),
+    "a summary file below": ({"a=1/f.parquet": b"x", "a=1/_metadata": b"x"}, None),
+    "nothing": ({"_SUCCESS": b"x"}, None),
+}
+
+
+@pytest.mark.parametrize("store", ["local", "memory"])
+@pytest.mark.parametrize("case", FOLDERS)
+def test_files_in_folders_are_those_of_find_if_all_are(tmp_path: Path, store: str, case: str) -> None:
+    files, count = FOLDERS[case]
+    root = f"/{tmp_path.name}-{store}/t"
+    fs = fsspec.filesystem("memory")
+    for name, data in files.items():
+        if store == "memory":
+            fs.pipe(f"{root}/{name}", data)
+        else:
+            (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "t" / name).write_bytes(data)
+    path = f"memory:/{root}" if store == "memory" else str(tmp_path / "t")
+    try:
+        found = find_in_folders(path)
+        assert (None if found is None else len(found)) == count
+        if found is not None:
+            assert found == find(path)
+            assert [source.partitions for source in found] == [source.partitions for source in find(path)]
+    finally:
+        if store == "memory":
+            fs.rm(root, recursive=True)
+
+
+def test_links_to_folders_are_left_alone(tmp_path: Path) -> None:
+    for folder in ("t/a=1", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "f.parquet").write_bytes(b"x")
+    assert len(find_in_folders(str(tmp_path / "t")) or []) == 1
+    (tmp_path / "t" / "a=2").symlink_to(tmp_path / "elsewhere")
+    assert find_in_folders(str(tmp_path / "t")) is None
