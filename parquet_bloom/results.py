@@ -98,10 +98,33 @@ class Table:
         import pyarrow as pa
 
         schema = pa.schema([("schema_version", pa.int64()), *arrow_schema(_record_of(type(self)))])
-        return pa.Table.from_pylist([row.to_dict() for row in self.rows], schema)
+        rows = [row.to_dict() for row in self.rows]
+        try:
+            return pa.Table.from_pylist(rows, schema)
+        except UnicodeEncodeError:
+            return pa.Table.from_pylist([_in_unicode(row) for row in rows], schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+NOT_UNICODE = "its name is not UTF-8, and Arrow has no other text; rename it"
+
+
+def in_unicode(name: str) -> str:
+    r"""Return a file's name with bytes that are not UTF-8 escaped, as in `\xff`: Arrow has no text for them."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _in_unicode(plain: Any) -> Any:
+    match plain:
+        case str():
+            return in_unicode(plain)
+        case list():
+            return [_in_unicode(item) for item in plain]
+        case dict():
+            return {key: _in_unicode(value) for key, value in plain.items()}
+    return plain
 
 
 def printable(text: str) -> str:

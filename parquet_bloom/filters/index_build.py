@@ -36,6 +36,7 @@ from parquet_bloom.filters.parquet import read_filters, why_unusable
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
+from parquet_bloom.results import NOT_UNICODE, in_unicode
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
@@ -87,6 +88,8 @@ def build(
 
     A column that it does not have, or that cannot be read, gets a row without a filter.
     """
+    if in_unicode(source.relative) != source.relative:
+        return UnsupportedError(NOT_UNICODE)
     ((_, outcome),) = drive([(source, _read_columns(source, columns, snapshot))])
     if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
         return outcome

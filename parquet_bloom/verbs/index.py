@@ -41,9 +41,10 @@ from parquet_bloom.filters.index_versions import blocks_bytes, committed, compac
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
+from parquet_bloom.storage import listing
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
-from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, PathLike, Source, StorageOptions, find, is_directory
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory
 from parquet_bloom.storage.strays import Strays, strays_among
 from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
 from parquet_bloom.verbs.parallel import Progress, map_in_order, share_threads
@@ -524,7 +525,7 @@ class _Building:
     def _wait_until_stable(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""
         if any(not source.is_mtime_stable for source in self.sources):
-            time.sleep(MTIME_STABLE_SECONDS)
+            time.sleep(listing.MTIME_STABLE_SECONDS)
             self._list()
 
     def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:

@@ -26,7 +26,7 @@ from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.predicates.binding import Findings, View, why_conflicting
 from parquet_bloom.predicates.evaluation import FileWithFooter
-from parquet_bloom.results import FailedFile
+from parquet_bloom.results import NOT_UNICODE, FailedFile, in_unicode
 from parquet_bloom.storage.cache import SHARED, Cache, cached_filters, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
@@ -182,6 +182,8 @@ def _without_calendar(leaf: LeafColumn) -> LeafColumn:
 
 
 def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Searched]:
+    if in_unicode(source.name) != source.name:
+        raise UnsupportedError(NOT_UNICODE)
     footer = yield from footer_of(source, search.cache)
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
@@ -745,7 +747,7 @@ def _batch(hits: list[_Part], keys: pa.Array, schema: pa.Schema, seen: bytearray
     columns = [
         pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, pa.array(values, kind)))
         for values, kind in (
-            ([name for name, _, _ in hits], pa.string()),
+            ([name and in_unicode(name) for name, _, _ in hits], pa.string()),
             ([hit.row_group for _, hit, _ in hits], pa.int32()),
             ([hit.reason for _, hit, _ in hits], pa.string()),
         )

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 import parquet_bloom
 from parquet_bloom.cli.commands import main
+from parquet_bloom.results import NOT_UNICODE
 
 CUT = Path(__file__).parents[2] / "fixtures" / "damaged" / "cut_in_footer.parquet"
 
@@ -128,10 +129,26 @@ def test_what_contradicts_itself_is_refused(lake: Path, line: str, said: str) ->
     assert ran.exit_code == 2
 
 
-@pytest.mark.parametrize("line", ["inspect odd", "probe odd id 5", "lookup odd -c id -k keys.csv"])
-def test_a_name_that_is_no_text_is_refused(lake: Path, line: str) -> None:
+@pytest.mark.parametrize("line", ["inspect odd", "probe odd id 5", "prune odd -w id=5", "lookup odd -c id -k keys.csv"])
+def test_a_name_that_is_no_text_is_shown_escaped(lake: Path, line: str) -> None:
     Path("keys.csv").write_text("id\n5\n")
     os.renames(b"lake/a.parquet", b"odd/\xff.parquet")
     ran = run(*line.split(), "--format", "csv")
-    assert ran.exit_code == 2
-    assert ran.stderr == "error: the name of a file or folder is not UTF-8, and Arrow has no other text; rename it\n"
+    assert ran.exit_code == 0
+    assert ran.stderr == ""
+    assert '"odd/\\xff.parquet"' in ran.stdout
+
+
+def test_a_file_whose_name_is_no_text_is_left_out_and_the_others_are_done(lake: Path) -> None:
+    Path("keys.csv").write_text("id\n5\n")
+    shutil.copy("lake/a.parquet", os.fsdecode(b"lake/\xff.parquet"))
+    found = parquet_bloom.lookup("lake", "id", [5])
+    rows = found.to_arrow().to_pylist()
+    assert [(row["row_group"], row["reason"]) for row in rows if row["path"] == "lake/\\xff.parquet"] == [
+        (None, NOT_UNICODE)
+    ]
+    assert [row["row_group"] for row in rows if row["path"] == "lake/a.parquet"] == [0]
+    assert NOT_UNICODE in [file.error for file in found.errors]
+    state = parquet_bloom.index.create("lake", "id")
+    assert NOT_UNICODE in [file.error for file in state.errors]
+    assert state.rows[0].files == 1
