@@ -62,8 +62,8 @@ def parse_sql(text: str) -> Predicate:
     Text literals get their type from the column that they are compared with. Functions, arithmetic, subqueries and
     comparisons of two columns become `Opaque`. Raises `PredicateError` with the position if the text does not parse.
     """
-    comparison = _plain_comparison(text)
-    return _by_sqlglot(text) if comparison is None else comparison
+    plain = _plain(text)
+    return _by_sqlglot(text) if plain is None else plain
 
 
 def _by_sqlglot(text: str) -> Predicate:
@@ -81,21 +81,26 @@ def _by_sqlglot(text: str) -> Predicate:
         raise PredicateError("the condition is nested too deeply") from None
 
 
-def _plain_comparison(text: str) -> Comparison | None:
-    """Return the predicate of `column op literal` without sqlglot, whose import takes longer than many a `prune`.
+def _plain(text: str) -> Predicate | None:
+    """Return the predicate of `column op literal AND …` without sqlglot, whose import takes longer than many a `prune`.
 
     None for all other text: only names, whole numbers and text without quotes or backslashes in it are read here.
     """
-    match = _PLAIN.fullmatch(text)
-    if match is None or match["column"].lower() in _NOT_COLUMNS:
-        return None
-    value = Text(match["text"]) if match["number"] is None else int(match["number"])
-    return Comparison("<>" if match["op"] == "!=" else match["op"], (match["column"],), value)
+    parts = []
+    end = 0
+    while end < len(text) or not parts:
+        match = _PLAIN.match(text, end)
+        if match is None or match["column"].lower() in _NOT_COLUMNS:
+            return None
+        value = Text(match["text"]) if match["number"] is None else int(match["number"])
+        parts.append(Comparison("<>" if match["op"] == "!=" else match["op"], (match["column"],), value))
+        end = match.end()
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 _PLAIN = re.compile(
     r" *(?P<column>[A-Za-z_][A-Za-z0-9_]*) *(?P<op>=|<>|!=|<=>|<=|>=|<|>) *"
-    r"(?:(?P<number>-?[0-9]{1,18})|'(?P<text>[^'\\]*)') *"
+    r"(?:(?P<number>-?[0-9]{1,18})|'(?P<text>[^'\\]*)')(?: *\Z| +(?i:AND)(?= ))"
 )
 
 _WORDS = """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import Dialect
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicates.parsing import _by_sqlglot, _plain_comparison, parse_sql
+from parquet_bloom.predicates.parsing import _by_sqlglot, _plain, parse_sql
 from parquet_bloom.predicates.tree import (
     And,
     Comparison,
@@ -228,7 +228,7 @@ def test_no_word_of_sql_is_taken_for_a_column(rest: str) -> None:
     assert len(words) > 900
     read = 0
     for word in words:
-        if (plain := _plain_comparison(f"{word} {rest}")) is not None:
+        if (plain := _plain(f"{word} {rest}")) is not None:
             assert plain == _by_sqlglot(f"{word} {rest}"), word
             read += 1
     assert read > 800
@@ -250,13 +250,29 @@ literals = st.one_of(
 )
 
 
+comparisons = st.tuples(spaces, names, spaces, operators, spaces, literals, spaces).map("".join)
+plain_comparisons = st.tuples(
+    st.sampled_from(["id", "Day", " n_1"]),
+    st.sampled_from([" = ", "<=", " <> "]),
+    st.sampled_from(["5", "-7", "'a b'"]),
+).map("".join)
+joints = st.sampled_from([" AND ", " and ", "  And  ", " AND", "AND ", " OR ", " AND NOT ", ", ", " AND AND "])
+
+
 @settings(max_examples=1500, deadline=None)
-@given(st.tuples(spaces, names, spaces, operators, spaces, literals, spaces).map("".join))
+@given(
+    st.one_of(
+        comparisons,
+        st.tuples(comparisons, joints, comparisons).map("".join),
+        st.tuples(plain_comparisons, joints, plain_comparisons, joints, plain_comparisons).map("".join),
+    )
+)
 def test_what_is_read_without_sqlglot_is_the_same(text: str) -> None:
-    plain = _plain_comparison(text)
-    assert plain is None or plain == _by_sqlglot(text)
+    plain = _plain(text)
+    if plain is not None:
+        assert plain == _by_sqlglot(text)
 
 
 @pytest.mark.parametrize("text", ["id = 5", " user_id='x y' ", "n <= -7", "name<=>'é'", "X1 != 0"])
-def test_plain_comparisons_need_no_sqlglot(text: str) -> None:
-    assert _plain_comparison(text) == _by_sqlglot(text)
+def test_plains_need_no_sqlglot(text: str) -> None:
+    assert _plain(text) == _by_sqlglot(text)
