@@ -86,7 +86,7 @@ def _plain(text: str) -> Predicate | None:
 
     None for all other text: only names, whole numbers and text without quotes or backslashes in it are read here.
     """
-    parts = []
+    parts: list[Predicate] = []
     end = 0
     while end < len(text) or not parts:
         match = _PLAIN.match(text, end)

@@ -23,14 +23,12 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.filters.build import fill
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.format.splice import splice_filters
 from parquet_bloom.results import Table
-from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
@@ -59,6 +57,7 @@ from parquet_bloom.verbs.retrofit import (
 )
 
 if TYPE_CHECKING:
+    from parquet_bloom.storage.columns import ColumnChunks
     from parquet_bloom.tables import Snapshot
 
 DEFAULT_FPP = 0.01
@@ -269,7 +268,7 @@ def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
     sizes = (optimal_num_bytes(*of, max_bytes=options.max_bytes) for of in zip(counted, rates, strict=True))
     if sum(sizes) <= limit:
         return
-    chunks = ColumnChunks(plan.source, plan.footer)
+    chunks = _column_chunks(plan)
     if options.ndv is None and sum(_planned_bytes(plan, chunks, options)) <= limit:
         return
     total = 0
@@ -336,7 +335,7 @@ def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
     if not plan.build and not plan.edits:
         return plan.result("unchanged")
     assert plan.footer is not None
-    chunks = ColumnChunks(plan.source, plan.footer)
+    chunks = _column_chunks(plan)
     filters = []
     edits = dict(plan.edits)
     position = plan.source.size
@@ -355,7 +354,6 @@ def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
 def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticker, stop: threading.Event) -> FileAdded:
     footer = plan.footer
     assert footer is not None
-    chunks = ColumnChunks(plan.source, footer)
     filters: list[AddedFilter] = []
     edits = dict(plan.edits)
 
@@ -372,6 +370,7 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
         note_stale(out, plan.notes)
         # Closed here, or the threads of a run that failed would be waited for wherever the garbage is collected.
         with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
+            chunks = _column_chunks(plan)
             for (row_group, leaf, replaced), bloom in zip(plan.build, once_copied(copied, built), strict=True):
                 name = options.name(footer, leaf)
                 if bloom.is_empty and why_distrusted(footer, row_group, leaf, bloom):
@@ -391,6 +390,14 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
         out.commit()
     _note_share(plan, filters, "take")
     return plan.result("written", bytes_added=out.position - plan.source.size, filters=tuple(filters))
+
+
+def _column_chunks(plan: AddPlan) -> ColumnChunks:
+    """Return a file's column chunks. What decodes them is imported now: in a new process while the file is copied."""
+    from parquet_bloom.storage.columns import ColumnChunks
+
+    assert plan.footer is not None
+    return ColumnChunks(plan.source, plan.footer)
 
 
 def _leave(plan: AddPlan, options: AddOptions) -> FileAdded:
@@ -418,6 +425,8 @@ def _build(
     count: Callable[[int], None] = lambda values: None,
 ) -> SplitBlockBloomFilter:
     """Return the filter of a column chunk's values, every batch of which was checked against it."""
+    from parquet_bloom.filters.build import fill
+
     most = _sizing_hashes(chunks, row_group, leaf, options)
     bloom = SplitBlockBloomFilter.sized_for(most, options.fpp, max_bytes=options.max_bytes)
     fill(bloom, chunks, row_group, leaf, stopped, count)
