@@ -153,6 +153,21 @@ class Combined(BoundPredicate):
         of_parts = zip(*(part.evaluate_all(file, count) for part in self.parts), strict=True)
         return [self.choose(verdicts, key=_BY_RANK) for verdicts in of_parts]
 
+    def evaluate_usual(self, footer: Footer) -> Plan[list[Verdict]] | None:
+        """Return a plan for the verdicts on all row groups, if one part has one and only it is open."""
+        fixed = [part.verdict for part in self.parts if isinstance(part, Fixed)]
+        others = [part for part in self.parts if not isinstance(part, Fixed)]
+        is_decided = any(verdict.rank is (CANNOT if self.choose is min else MIGHT) for verdict in fixed)
+        plan = None if is_decided or len(others) != 1 else others[0].evaluate_usual(footer)
+        return None if plan is None else self._with_fixed(plan)
+
+    def _with_fixed(self, plan: Plan[list[Verdict]]) -> Plan[list[Verdict]]:
+        verdicts = yield from plan
+        return [
+            self.choose((part.verdict if isinstance(part, Fixed) else verdict for part in self.parts), key=_BY_RANK)
+            for verdict in verdicts
+        ]
+
     def undecided(self, file: KnownFile, row_groups: Sequence[int]) -> Iterator[tuple[ColumnTest, int]]:
         """Yield the tests whose filters decide on these row groups."""
         for row_group in row_groups:
