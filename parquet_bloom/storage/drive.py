@@ -194,6 +194,9 @@ def _read_range(wanted: ByteRange) -> Plan[bytes]:
     return data
 
 
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe may be there by now, and nobody writing to it
+
+
 def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: RequestLog | None) -> _Result | Exception:
     """Return the result of a plan on a local file, or its error."""
     descriptor = None
@@ -208,7 +211,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
                 log.requests += ((source.name, r) for r in merged)
             try:
                 if descriptor is None:
-                    descriptor = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
+                    descriptor = os.open(source.path, _READING)
                 read = _kernel.read_ranges(descriptor, merged)
             except OSError as error:
                 failed = error

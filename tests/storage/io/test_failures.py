@@ -443,3 +443,13 @@ def test_a_column_chunk_that_cannot_be_fetched_is_no_damage(pauses: list[float])
     with pytest.raises(OSError, match="server disconnected") as caught:
         list(ColumnChunks(source, footer).values(0, footer.leaves[0]))
     assert not isinstance(caught.value, CorruptFileError | UnsupportedError)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(WITHOUT)
+    (source,) = find(path)
+    path.unlink()
+    os.mkfifo(path)
+    (_, outcome) = next(drive([(source, read_footer(source.size))]))
+    assert isinstance(outcome, OSError)
