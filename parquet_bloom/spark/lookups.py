@@ -38,7 +38,17 @@ from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables import Snapshot, fsspec_options
 from parquet_bloom.verbs.keys import Keys
-from parquet_bloom.verbs.lookup import BATCH_ROWS, NOWHERE, Hit, Search, batches_of, candidates_schema, kept, outcomes
+from parquet_bloom.verbs.lookup import (
+    BATCH_ROWS,
+    NOWHERE,
+    Hit,
+    Search,
+    batches_of,
+    candidates_schema,
+    kept,
+    mark,
+    outcomes,
+)
 from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
@@ -223,12 +233,10 @@ def _outcomes(
 
 def _marked(hit: Hit, seen: bytearray, lists_keys: bool) -> dict[str, Any]:
     """Return the keys of a hit, if they are wanted, and mark them as seen."""
+    mark(seen, hit.keys)
     keys = range(len(seen)) if hit.keys is None else hit.keys
     if isinstance(keys, range):
-        seen[keys.start : keys.stop] = b"\1" * len(keys)
         return {"start": keys.start, "stop": keys.stop}
-    for index in keys:
-        seen[index] = 1
     return {"keys": array("i", keys).tobytes()} if lists_keys else {}
 
 
