@@ -8,12 +8,14 @@ A machine that does other things at the same time may fail them.
 import importlib.util
 import os
 import random
+import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -81,22 +83,68 @@ def test_an_exact_answer_takes_about_as_long_as_duckdbs(lake: Path, present: str
         assert ours <= 1.5 * theirs
 
 
-def test_a_thousand_keys_beat_duckdb(lake: Path, present: str) -> None:
+def medians(runs: int, *calls: Callable[[], object]) -> list[float]:
+    """Returns the median time of each call; they take turns, and the first turn warms up."""
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(runs + 1):
+        for call, taken in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            if turn:
+                taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in times]
+
+
+def random_keys(count: int) -> pa.Array:
     dice = random.Random(3)
-    keys = [present, *(f"{dice.getrandbits(128):032x}" for _ in range(999))]
+    return pa.array(f"{dice.getrandbits(128):032x}" for _ in range(count))
+
+
+def test_a_thousand_keys_beat_duckdb(lake: Path, present: str) -> None:
+    keys = [present, *random_keys(999).to_pylist()]
     engine = duckdb.connect()
     sql = f"SELECT * FROM read_parquet('{lake}/*.parquet') WHERE id IN ({', '.join(map(repr, keys))})"
-    ours, theirs = best(
-        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(), lambda: engine.execute(sql).fetchall()
+    ours, cold, theirs = medians(
+        RUNS,
+        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
+        lambda: parquet_bloom.lookup(lake, "id", keys, cache=parquet_bloom.Cache(0)).to_arrow(),
+        lambda: engine.execute(sql).fetchall(),
     )
     ratio = theirs / ours
-    line("1,000 keys: lookup, WHERE id IN", f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms", f"{ratio:.1f}x")
-    assert ratio >= 8
+    line(
+        "1,000 keys: lookup, without a cache, WHERE id IN",
+        *(f"{taken * 1e3:.1f} ms" for taken in (ours, cold, theirs)),
+        f"{ratio:.1f}x",
+    )
+    assert ratio >= 15
+
+
+@pytest.mark.parametrize(("count", "runs", "at_most"), [(100_000, 7, 1.5), (1_000_000, 3, None)])
+def test_many_keys_beside_a_join(lake: Path, count: int, runs: int, at_most: float | None) -> None:
+    keys = random_keys(count)
+    wanted = pa.table({"key": keys})
+    engine = duckdb.connect()
+    engine.register("wanted", wanted)
+    sql = f"SELECT id FROM read_parquet('{lake}/*.parquet') SEMI JOIN wanted ON id = key"
+    ours, cold, dataset, theirs = medians(
+        runs,
+        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
+        lambda: parquet_bloom.lookup(lake, "id", keys, cache=parquet_bloom.Cache(0)).to_arrow(),
+        lambda: parquet_bloom.lookup(lake, "id", keys).to_dataset(),
+        lambda: engine.execute(sql).fetchall(),
+    )
+    line(
+        f"{count:,} keys: lookup, without a cache, dataset, SEMI JOIN",
+        *(f"{taken * 1e3:.0f} ms" for taken in (ours, cold, dataset, theirs)),
+        f"{ours / theirs:.2f}x",
+    )
+    if at_most is not None:  # of more keys the table in docs/pages/lookup.md says what they take
+        assert ours <= at_most * theirs
+        assert cold <= at_most * theirs
 
 
 def test_memory_of_many_keys_does_not_grow_with_files(lake: Path, tmp_path: Path) -> None:
-    dice = random.Random(4)
-    keys = [f"{dice.getrandbits(128):032x}" for _ in range(100_000)]
+    keys = random_keys(100_000)
     paths = sorted(lake.iterdir())
     peaks = []
     for count in (100, 400):
@@ -106,7 +154,7 @@ def test_memory_of_many_keys_does_not_grow_with_files(lake: Path, tmp_path: Path
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     line("100,000 keys: peak over 100 files, over 400 files", *(f"{peak / 1e6:.0f} MB" for peak in peaks))
-    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 1.2 * peaks[0] + 4e6  # what is known of 300 files more
 
 
 def test_cost_of_a_file_is_flat(lake: Path, present: str, tmp_path: Path) -> None:
