@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from parquet_bloom.format.sbbf import (
     block_contains,
     block_index,
     blocks_contain,
-    write_header,
+    usual_layout,
 )
 
 WHOLE_FILTER_BYTES = 4 * 1024
@@ -67,16 +66,6 @@ def check(bloom: SplitBlockBloomFilter, hashes: Sequence[int]) -> Answer:
     return Answer(found)
 
 
-@lru_cache(maxsize=4096)
-def _layout(length: int | None) -> tuple[int, bytes] | None:
-    """Return the one bitset size whose header makes up the rest of `length`, and that header, if there is one."""
-    for of_header in range(15, 20) if length is not None else ():
-        num_bytes = (length or 0) - of_header
-        if num_bytes > 0 and num_bytes % BLOCK_BYTES == 0 and len(header := write_header(num_bytes)) == of_header:
-            return num_bytes, header
-    return None
-
-
 def _ask_alike(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer] | None]:
     """Plan to answer in one go the usual questions: one hash, and filters of one size. None where they are others."""
     length, hashes = questions[0][0].length, questions[0][1]
@@ -93,7 +82,7 @@ def ask_for_one(
 
     None where that takes more than their blocks; see `ask`, which `seen` is explained in.
     """
-    layout = _layout(length)
+    layout = usual_layout(length)
     if layout is None or layout[0] <= max(WHOLE_FILTER_BYTES, 4 * BLOCK_BYTES) or len(hashes) != 1:
         return None
     num_bytes, header = layout
@@ -125,7 +114,7 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
     wanted: list[ByteRange] = []
     open_questions: list[tuple[int, int, bytes | None, Sequence[int]]] = []
     for index, ((offset, length), hashes) in enumerate(questions):
-        layout = _layout(length)
+        layout = usual_layout(length)
         if layout is None or layout[0] <= WHOLE_FILTER_BYTES or layout[0] <= 4 * BLOCK_BYTES * len(hashes):
             continue
         num_bytes, header = layout
@@ -158,7 +147,7 @@ _PRESENT, _ABSENT = Answer((True,)), Answer((False,))
 def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:
     """Plan to answer from as much of the filter as it takes."""
     try:
-        layout = _layout(location.length)
+        layout = usual_layout(location.length)
         if layout is not None and layout[0] > 2 * SEARCH_BYTES and 4 * BLOCK_BYTES * len(hashes) < layout[0]:
             answer = yield from _ask_with_search(location, *layout, hashes)
             if answer is not None:

@@ -170,6 +170,18 @@ def write_header(num_bytes: int) -> bytes:
     return b"\x15" + varint(2 * num_bytes) + _HEADER_AFTER_NUM_BYTES
 
 
+@lru_cache(maxsize=4096)
+def usual_layout(length: int | None) -> tuple[int, bytes] | None:
+    """Return the one bitset size whose header makes up the rest of `length`, and that header, if there is one."""
+    for of_header in range(15, 20) if length is not None else ():
+        num_bytes = (length or 0) - of_header
+        if not 0 < num_bytes <= _MAX_INT32 or num_bytes % BLOCK_BYTES:
+            continue
+        if len(header := write_header(num_bytes)) == of_header:
+            return num_bytes, header
+    return None
+
+
 def read_header(data: ReadableBuffer, *, length: int | None = None) -> BloomFilterHeader:
     """Return the header that `data` begins with; what follows the header does not matter.
 
@@ -177,10 +189,12 @@ def read_header(data: ReadableBuffer, *, length: int | None = None) -> BloomFilt
     Raises `CorruptFileError` for anything but a sound header ("cut off" when there may be more of it than
     `data` has), and `UnsupportedError` for a sound one with another algorithm, hash or compression.
     """
+    start = bytes(memoryview(data).cast("B")[:_MAX_HEADER_BYTES])
+    if (usual := usual_layout(length)) is not None and start.startswith(usual[1]):
+        return BloomFilterHeader(usual[0], len(usual[1]))
     from parquet_bloom.format import thrift_io
     from parquet_bloom.format.parquet_thrift.ttypes import BloomFilterHeader as HeaderStruct
 
-    start = bytes(memoryview(data).cast("B")[:_MAX_HEADER_BYTES])
     try:
         struct, header_length = thrift_io.decode(HeaderStruct, start)
     except CorruptFileError as error:
