@@ -135,8 +135,8 @@ class Search:
     budget: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
     checks: Checks = field(default_factory=Checks)
-    has_told: bool = False
-    """Whether the log has that filters cannot help."""
+    warns: bool = False
+    """Whether the log is still to be told if filters cannot help."""
     _last: tuple[LeafColumn, KeySet, StatisticsReader] | None = None
 
     def unprovable(self, file: LiveFile) -> str | None:
@@ -306,7 +306,7 @@ def _search_row_group(
     found: list[Hit | _Checked] = [Hit(row_group, keys.unprovable, keys.why_unprovable)] if keys.unprovable else []
     if start == stop and not wide:
         return found
-    if not isinstance(bloom, str) and stop - start >= _SURE and (search.budget is not None or not search.has_told):
+    if not isinstance(bloom, str) and stop - start >= _SURE and (search.warns or search.budget is not None):
         bloom = _worth_checking(bloom, stop - start, search)
     if isinstance(bloom, str):
         # A view: very many files may lack a filter, and wait here with very many keys.
@@ -324,19 +324,20 @@ def _search_row_group(
 def _worth_checking(bloom: SplitBlockBloomFilter, num_keys: int, search: Search) -> SplitBlockBloomFilter | str:
     """Return a filter, or why so many keys are not checked in it."""
     passing = num_keys * bloom.fpp
-    if not search.has_told:
-        search.has_told = True
-        if passing >= _SURE:
-            LOG.info(
-                "about %d of %d keys pass a filter by chance, so that filters exclude no row group; "
-                "a join that reads the column may take less time",
-                passing,
-                num_keys,
-            )
+    if search.warns and passing >= _SURE:
+        LOG.warning(
+            "about %d of %d keys pass the filter of a row group by chance: filters exclude no row group then, and a "
+            "join that reads the column may be faster",
+            passing,
+            num_keys,
+        )
+    search.warns = False
     if search.budget is None or passing < _SURE:
         return bloom
+    if search.budget <= 0:
+        return TOO_MANY
     search.budget -= num_keys
-    return TOO_MANY if search.budget + num_keys <= 0 else bloom
+    return bloom
 
 
 def _load_filters(
@@ -495,7 +496,8 @@ def lookup(
     comes at the end with a null `path`. A file that cannot be read may hold every key: its `row_group` is null. Keys
     that Arrow has no common type for are shown as text.
 
-    Tables are named as for `prune`. With few keys, an index beside the files is probed first.
+    Tables are named as for `prune`. With few keys, an index beside the files is probed first. A filter lets a share of
+    absent keys pass; where so many pass that no row group is excluded, a warning is logged.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
@@ -551,6 +553,7 @@ def lookup(
         index=opened.index,
         storage_options=storage_options,
         checks=Checks(num_threads(None)),
+        warns=True,
     )
     schema = candidates_schema(read.shown.type)
     failed: dict[str, FailedFile] = {}
