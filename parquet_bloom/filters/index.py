@@ -435,8 +435,12 @@ class BloomIndex:
     def _take(self, segment: Segment, states: States, first_blocks: int) -> None:
         """Add a segment's data files and entries, which replace those of earlier segments."""
         of = states.of
-        if any(slot >= segment.blocks[at].num_slots for at, slot in zip(of["blocks"], of["slots"], strict=True)):
-            raise CorruptFileError(f"{segment.states} is damaged")
+        if (
+            max(of["blocks"], default=-1) >= len(segment.blocks)
+            or max(of["schemas"], default=-1) >= len(segment.schemas)
+            or any(slot >= segment.blocks[at].num_slots for at, slot in zip(of["blocks"], of["slots"], strict=True))
+        ):
+            raise CorruptFileError(f"{segment.states} does not fit its segment")
         place = len(self._row_groups) << 32
         self._row_groups.append(states.row_groups)
         plain = [self._kinds.plain(text) for text in segment.schemas]
@@ -465,8 +469,8 @@ class BloomIndex:
                 continue
             of_leaf = self._filters.setdefault(leaf, [])
             if number >= len(of_leaf):
-                of_leaf += [()] * (len(self._places) - len(of_leaf))
-            of_leaf[number] = filters
+                of_leaf += [None] * (len(self._places) - len(of_leaf))
+            of_leaf[number] = filters if problem < 0 else None  # not (): no filters would exclude the file
 
     # -- what it knows --
 

@@ -163,3 +163,16 @@ def test_states_keep_every_number() -> None:
     ]
     empty: Any = States(states_bytes([], []))
     assert (empty.fingerprints, empty.column_names) == ([], [])
+
+
+def test_states_that_do_not_fit_their_segment_are_ignored(tmp_path: Path) -> None:
+    world = World(tmp_path, random.Random(3))
+    version = world.opened().version
+    (first, *others) = version.segments
+    for changes in ({"blocks": ()}, {"schemas": ()}, {"blocks": tuple(replace(b, num_slots=0) for b in first.blocks)}):
+        index = BloomIndex(replace(version, segments=(replace(first, **changes), *others)), world.folder.sources())
+        index.read()
+        assert index.lost == {first.name}
+    index = BloomIndex(version, world.folder.sources())
+    index.read()
+    assert not index.lost
