@@ -15,6 +15,7 @@ import click
 
 import parquet_bloom
 from parquet_bloom.cli.exits import ERROR, MATCH, NO_MATCH, Commands, end_with, verdict_code
+from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.cli.options import (
     Count,
     TakesNegatives,
@@ -35,6 +36,7 @@ from parquet_bloom.cli.options import (
     keep_mtime_option,
     one_table,
     output_option,
+    outside_option,
     paths_argument,
     quiet_option,
     root_argument,
@@ -320,6 +322,7 @@ def verify(
 )
 @catalog_option
 @as_of_option
+@outside_option
 @timezone_option
 @complain_option
 @quiet_option
@@ -370,7 +373,7 @@ def prune(
         say(pruned.unused, color="yellow", err=True)
     for file in pruned.kept_files:
         if file.not_pruned is not None and not explain and output_format != "json":
-            say(f"{file.path}: not pruned: {file.not_pruned}", color="yellow", err=True)
+            say(f"{file.path}: not pruned: {as_options(file.not_pruned)}", color="yellow", err=True)
     end_with(verdict_code(pruned.might_match, absent))
 
 
@@ -395,6 +398,7 @@ def prune(
 )
 @catalog_option
 @as_of_option
+@outside_option
 @timezone_option
 @complain_option
 @format_options
@@ -462,6 +466,7 @@ def index() -> None:
 @click.option("--ndv", type=click.IntRange(1), help="Size a file's filter for at most this many distinct values.")
 @click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
 @catalog_option
+@outside_option
 @jobs_option
 @format_options
 @storage_option
@@ -486,12 +491,11 @@ def index_create(
 @index.command("refresh")
 @root_argument
 @catalog_option
+@outside_option
 @jobs_option
 @format_options
 @storage_option
-def index_refresh(
-    root: str, catalog: str | None, jobs: int | None, output_format: str, storage: tuple[str, ...]
-) -> None:
+def index_refresh(root: str, output_format: str, storage: tuple[str, ...], **options: Any) -> None:
     """Index files that are new or have changed.
 
     \b
@@ -500,7 +504,7 @@ def index_refresh(
     """
     with progress_bar("indexing") as progress:
         state = parquet_bloom.index.refresh(
-            root, catalog=catalog, jobs=jobs, storage_options=storage_options(storage), progress=progress
+            root, storage_options=storage_options(storage), progress=progress, **options
         )
     print_index(state, output_format)
     end_with(ERROR if state.errors else MATCH)
@@ -528,16 +532,17 @@ def index_drop(
 @index.command("show")
 @root_argument
 @catalog_option
+@outside_option
 @format_options
 @storage_option
-def index_show(root: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
+def index_show(root: str, output_format: str, storage: tuple[str, ...], **options: Any) -> None:
     """Show the indexed columns, and how many files are missing.
 
     \b
     Example:
       parquet-bloom index show events/
     """
-    state = parquet_bloom.index.show(root, catalog=catalog, storage_options=storage_options(storage))
+    state = parquet_bloom.index.show(root, storage_options=storage_options(storage), **options)
     print_index(state, output_format)
 
 

@@ -7,6 +7,7 @@ import re
 OPTIONS = {
     "all": "--all",
     "allow_large": "--allow-large",
+    "allow_outside": "--allow-outside",
     "any_name": "--any-name",
     "as_of": "--as-of",
     "catalog": "--catalog",

@@ -82,6 +82,9 @@ as_of_option = click.option("--as-of", metavar="VERSION", help="Read a table as 
 catalog_option = click.option(
     "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
 )
+outside_option = click.option(
+    "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer.")
 absent_option = click.option(
     "--absent",

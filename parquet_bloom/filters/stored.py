@@ -116,15 +116,16 @@ def with_table_filters(
     waiting = iter(sources)
     while some := list(islice(waiting, FILES_AT_ONCE)):
         files = {source: live[source] for source in some if source in live}
-        at = _existing(
-            [f.file_index.path for f in files.values() if f.file_index and f.file_index.path], storage_options
-        )
+        indexes = [file.file_index for file in files.values() if file.file_index and not file.file_index.problem]
+        at = _existing([index.path for index in indexes if index.path], storage_options)
         jobs = []
         filters: dict[Source, TableFilters] = {}
         for source, file in files.items():
             if (index := file.file_index) is None:
                 continue
-            if index.path and index.path not in at:
+            if index.problem:
+                filters[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path}: {index.problem}")
+            elif index.path and index.path not in at:
                 filters[source] = TableFilters(problem=f"{_UNUSABLE}: {index.path} is gone")
             else:
                 from parquet_bloom.filters import paimon
@@ -286,7 +287,7 @@ def _existing(paths: list[str], storage_options: StorageOptions) -> dict[str, So
     if not paths:
         return {}
     try:
-        return dict(zip(paths, find(paths, storage_options=storage_options), strict=True))
+        return dict(zip(paths, find(paths, storage_options=storage_options, literal=True), strict=True))
     except FileNotFoundError:
         if len(paths) == 1:
             return {}

@@ -46,7 +46,7 @@ def call(
     """
     if verb in _OF_TABLES:
         options["catalog"] = catalog
-        sources, _ = live_sources_of(paths, storage_options, catalog)
+        sources, _ = live_sources_of(paths, storage_options, catalog, allow_outside=options.get("allow_outside", False))
     else:
         sources = find(paths, storage_options=storage_options)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

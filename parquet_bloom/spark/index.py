@@ -25,6 +25,7 @@ def create(
     columns: Sequence[str | IndexedColumn] | str,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     fpp: float = 0.1,
     ndv: int = 1_000_000,
     max_expected_fpp: float = 1.0,
@@ -34,7 +35,14 @@ def create(
     """Do what `parquet_bloom.index.create` does, with the files read by tasks."""
     wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
     elsewhere = partial(_segments, spark, storage_options, progress)
-    return build_index(root, wanted, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
+    return build_index(
+        root,
+        wanted,
+        catalog=catalog,
+        allow_outside=allow_outside,
+        storage_options=storage_options,
+        elsewhere=elsewhere,
+    )
 
 
 def refresh(
@@ -42,12 +50,15 @@ def refresh(
     root: Any,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
     """Do what `parquet_bloom.index.refresh` does, with the files read by tasks."""
     elsewhere = partial(_segments, spark, storage_options, progress)
-    return build_index(root, catalog=catalog, storage_options=storage_options, elsewhere=elsewhere)
+    return build_index(
+        root, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options, elsewhere=elsewhere
+    )
 
 
 def _segments(

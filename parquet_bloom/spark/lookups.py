@@ -27,6 +27,7 @@ from parquet_bloom.spark.session import Settings, cores, interruptibly, is_conne
 from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
     frame_of,
+    inside,
     live_sources_of,
     name_of,
     only,
@@ -64,6 +65,7 @@ def lookup(
     *,
     absent: bool = True,
     catalog: str | None = None,
+    allow_outside: bool = False,
     broadcast_bytes: int = BROADCAST_BYTES,
     storage_options: StorageOptions = None,
     num_tasks: int | None = None,
@@ -85,7 +87,7 @@ def lookup(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     path = parse_path(column)
-    sources, snapshot = live_sources_of(paths, storage_options, catalog)
+    sources, snapshot = live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     settings = Settings(spark)
     view = SparkView.of_session(settings)
@@ -215,13 +217,16 @@ def _outcomes(
 ) -> Iterator[tuple[str, list[Hit] | Exception]]:
     """Yield each file with its hits or its error; those that have gone, too."""
     sources: list[Source] = []
+    is_table = search.snapshot is not None
+    paths, search.snapshot, outside = inside(paths, search.snapshot)
+    yield from ((file.path, [Hit(None, None, file.not_excluded or "")]) for file in outside)
     try:
-        sources = find(paths, storage_options=storage_options)
+        sources = find(paths, storage_options=storage_options, literal=is_table)
     except FileNotFoundError:
         there = []
         for path in paths:
             try:
-                sources += find(path, storage_options=storage_options)
+                sources += find(path, storage_options=storage_options, literal=is_table)
             except FileNotFoundError as error:
                 yield path, error
             else:

@@ -16,7 +16,7 @@ from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import LOG, understood, without_nulls
 from parquet_bloom.spark.session import Settings
-from parquet_bloom.spark.tasks import GONE, live_sources_of, name_of, only, present, run, sources_of
+from parquet_bloom.spark.tasks import GONE, inside, live_sources_of, name_of, only, present, run, sources_of
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.drive import run as run_here
 from parquet_bloom.storage.listing import Source, StorageOptions, find
@@ -148,6 +148,7 @@ def prune(
     *,
     exact: bool = False,
     catalog: str | None = None,
+    allow_outside: bool = False,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -161,9 +162,11 @@ def prune(
     Raises what `parquet_bloom.prune` does.
     """
     settings = Settings(spark)
-    sources, snapshot = live_sources_of(paths, storage_options, catalog)
+    sources, snapshot = live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
-    of_rows = next((source for source in sources if snapshot is None or source.path.endswith(".parquet")), None)
+    outside = set() if snapshot is None else {file.path for file in snapshot.files if file.is_outside}
+    readable = (source for source in sources if source.path not in outside)
+    of_rows = next((source for source in readable if snapshot is None or source.path.endswith(".parquet")), None)
     predicate = _understood(spark, settings, where, of_rows, snapshot)
     if not settings.is_on("spark.sql.parquet.enableVectorizedReader", default=True):
         predicate = without_nulls(predicate)  # its other reader makes NULL of what a narrower type cannot hold
@@ -229,8 +232,10 @@ class _Prune:
     conflicting: frozenset[int] = frozenset()
 
     def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
-        there, gone = present(paths, self.storage_options)
-        sources = find(there, storage_options=self.storage_options)
+        is_table = part is not None
+        paths, part, outside = inside(paths, part)
+        there, gone = present(paths, self.storage_options, literal=is_table)
+        sources = find(there, storage_options=self.storage_options, literal=is_table)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
         evaluator = FileEvaluator(
             self.predicate,
@@ -243,7 +248,8 @@ class _Prune:
         files, findings = evaluator.evaluate(sources, conflicting=self.conflicting)
         if self.exact:
             files = evaluator.plan_exact(sources, files).carry_out(jobs=1)
-        yield from _with_note([*files, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
+        unread = [FileVerdict(file.path, file.size, not_pruned=file.not_excluded) for file in outside]
+        yield from _with_note([*files, *unread, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 
 # ---- rows with a note --------------------------------------------------------------------

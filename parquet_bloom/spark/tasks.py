@@ -18,7 +18,7 @@ from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.strays import parquet_only
-from parquet_bloom.tables import Snapshot, is_table, kind_of_path, listed_paths, live_sources
+from parquet_bloom.tables import LiveFile, Snapshot, is_table, kind_of_path, listed_paths, live_sources
 from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
@@ -60,13 +60,15 @@ def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
 
 
 def live_sources_of(
-    paths: Any, storage_options: StorageOptions, catalog: str | None = None
+    paths: Any, storage_options: StorageOptions, catalog: str | None = None, *, allow_outside: bool = False
 ) -> tuple[list[Source], Snapshot | None]:
     """Return the files that `paths` name, which may be a DataFrame; of a table the live ones, and their snapshot."""
     given = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
     if catalog is None:
         given = [path if is_table(path) else paths_of(path) for path in listed_paths(given)]
-    sources, snapshot = live_sources(given, catalog=catalog, storage_options=storage_options)
+    sources, snapshot = live_sources(
+        given, catalog=catalog, storage_options=storage_options, allow_outside=allow_outside
+    )
     return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 
@@ -82,10 +84,19 @@ def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None
 GONE = "the file was deleted after the call began"
 
 
-def present(paths: list[str], storage_options: StorageOptions) -> tuple[list[str], list[str]]:
+def inside(paths: list[str], part: Snapshot | None) -> tuple[list[str], Snapshot | None, list[LiveFile]]:
+    """Return the files that may be read, with their part of a snapshot, and those that lie outside of its table."""
+    if part is None:
+        return paths, None, []
+    files = [(path, file) for path, file in zip(paths, part.files, strict=True) if not file.is_outside]
+    outside = [file for file in part.files if file.is_outside]
+    return [path for path, _ in files], replace(part, files=tuple(file for _, file in files)), outside
+
+
+def present(paths: list[str], storage_options: StorageOptions, *, literal: bool = False) -> tuple[list[str], list[str]]:
     """Return which of the files are there, and which were deleted since the driver listed them."""
     try:
-        find(paths, storage_options=storage_options)
+        find(paths, storage_options=storage_options, literal=literal)
     except FileNotFoundError:
         pass
     else:
@@ -93,7 +104,7 @@ def present(paths: list[str], storage_options: StorageOptions) -> tuple[list[str
     gone = []
     for path in paths:
         try:
-            find(path, storage_options=storage_options)
+            find(path, storage_options=storage_options, literal=literal)
         except FileNotFoundError:
             gone.append(path)
     return [path for path in paths if path not in gone], gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,20 @@ INDEX_FOLDER = "_bloom_index"
 class Folder:
     """A folder of files that are written once and never changed, on any file system."""
 
-    def __init__(self, path: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+        guard: Callable[[str], object] | None = None,
+    ) -> None:
+        """`guard` is called with the path of the folder, and of each file before it is read, and raises if it must not
+        be touched."""
+        if guard is not None:
+            guard(path)
         self.fs, self.path = resolve(path, filesystem, storage_options)
-        self.name = path
+        self.name, self._guard = path, guard
         self._is_local = is_local(self.fs)
 
     def names(self) -> list[str]:
@@ -73,6 +84,8 @@ class Folder:
     def source(self, name: str) -> Source:
         """Return one of its files; raises `FileNotFoundError`."""
         path = f"{self.path.rstrip('/')}/{name}"
+        if self._guard is not None:
+            self._guard(f"{self.name.rstrip('/')}/{name}")
         if self._is_local:
             return stat_source(self.fs, path, path, os.stat(path), name)
         return remote_source(self.fs, ask(self.name, self.fs.info, path), self.path, self.name)
@@ -159,6 +172,15 @@ class Folder:
         if self._is_local:
             with contextlib.suppress(OSError):
                 os.rmdir(self.path)
+
+
+def links_in(path: str) -> list[str]:
+    """Return the names of the symbolic links in a local folder; none if there is no such folder."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_symlink()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _statuses(paths: Iterable[str]) -> Iterator[os.stat_result]:

@@ -7,10 +7,11 @@ import glob as globbing
 import logging
 import os
 import re
+import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -100,6 +101,7 @@ def find(
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     all_rows: bool = False,
+    literal: bool = False,
 ) -> list[Source]:
     """Return the files that `paths` name: files, globs, directories (recursively), fsspec URLs.
 
@@ -107,13 +109,14 @@ def find(
     are not Parquet. Below directories and globs, hidden names are skipped, as engines do. Files come in the
     order of `paths`, sorted within each, and only once. Raises `FileNotFoundError` for a path that names nothing; with
     `all_rows` `UnsupportedError` for a directory with log files of a Hudi table, whose rows are in no Parquet file, and
-    for one with data files of a Paimon table, of which some are no longer live, or are merged by readers.
+    for one with data files of a Paimon table, of which some are no longer live, or are merged by readers. With
+    `literal` each path is that of one file, whatever characters it has.
     """
     unique: dict[tuple[int, str], Source] = {}
     resolved = [(*_located(path, i, filesystem, storage_options), path) for i, path in enumerate(listed(paths), 1)]
     known = _infos([(fs, inner) for fs, inner, _ in resolved])
     for fs, inner, path in resolved:
-        for source in _found(fs, inner, path, known.get((id(fs), inner)), all_rows):
+        for source in _found(fs, inner, path, known.get((id(fs), inner)), all_rows, literal):
             if all_rows and source.path != inner:
                 _refuse_part(source.path)
             key = id(fs), source.path
@@ -121,16 +124,30 @@ def find(
     return list(unique.values())
 
 
-def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows: bool) -> list[Source]:
+def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows: bool, literal: bool) -> list[Source]:
     """Return the files that one path names (`inner` to its file system), with its `info` if that is already known."""
     if is_open_file(path):
         return [replace(remote_source(fs, fs.info(inner), "", fs.name), name=fs.name)]
     if info is not None and info["type"] == "file" and info.get("size") is not None:
         return [remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
+    if literal:
+        return [_only(fs, inner, os.fspath(path))]
     sources = _expand(fs, inner, at_home(os.fspath(path)), all_rows)
     if not sources:
         raise not_found(f"{os.fspath(path)}: {_why_nothing(fs, inner, os.fspath(path))}")
     return sources
+
+
+def _only(fs: Any, inner: str, path: str) -> Source:
+    """Return the one file of a path that is no glob."""
+    if is_local(fs):
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(inner)
+            if not stat.S_ISDIR(status.st_mode):
+                return _local_source(fs, inner, status, None, relative_name=False)
+    elif (info := _look(fs, inner, path)) is not None and info["type"] != "directory":
+        return remote_source(fs, info, inner.rpartition("/")[0], path)
+    raise FileNotFoundError(f"{path}: no such file or directory")
 
 
 def _found_twice(first: Source, again: Source) -> Source:
@@ -695,8 +712,18 @@ def names_in(fs: Any, folder: str) -> set[str]:
     return set()
 
 
-def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOptions = None) -> dict[str, int]:
-    """Return the size of every file below a directory, hidden ones included, by its path there."""
+def files_below(
+    path: str,
+    *,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    why_outside: Callable[[str], str | None] | None = None,
+) -> dict[str, int]:
+    """Return the size of every file below a directory, hidden ones included, by its path there.
+
+    `why_outside` tells of a symbolic link's path there why it is not followed, or None. Raises `UnsupportedError` for
+    such a link to a folder; a file has the size of the link.
+    """
     fs, top = resolve(path, filesystem, storage_options)
     top = top.rstrip("/")
     sizes: dict[str, int] = {}
@@ -713,8 +740,18 @@ def files_below(path: str, *, filesystem: Any = None, storage_options: StorageOp
         entered.add(real)
         for name in files:
             whole = os.path.join(folder, name)
+            below = whole[len(top) :].lstrip("/")
             with contextlib.suppress(FileNotFoundError):
-                sizes[whole[len(top) :].lstrip("/")] = os.stat(whole).st_size
+                status = os.lstat(whole)
+                if stat.S_ISLNK(status.st_mode) and (why_outside is None or why_outside(below) is None):
+                    status = os.stat(whole)
+                sizes[below] = status.st_size
+        for name in folders:
+            whole = os.path.join(folder, name)
+            if why_outside is None or not os.path.islink(whole):
+                continue
+            if (reason := why_outside(whole[len(top) :].lstrip("/"))) is not None:
+                raise UnsupportedError(f"{whole} has files of the table, but {reason}")
     return sizes
 
 

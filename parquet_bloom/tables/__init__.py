@@ -86,6 +86,7 @@ def snapshot_of(
     catalog: str | None = None,
     as_of: int | str | None = None,
     storage_options: StorageOptions = None,
+    allow_outside: bool = False,
 ) -> Snapshot | None:
     """Return a table's live files, now or `as_of`; None where `table` is the root of no table that is read here.
 
@@ -96,6 +97,8 @@ def snapshot_of(
     (UTC unless it says otherwise). With `kind`, such as "delta", a path that is not such a table raises
     `FileNotFoundError`; the directory of an Iceberg table that does not say what is current raises `UnsupportedError`.
 
+    Files outside of the table's directory are only read if the caller says so by `allow_outside`.
+
     `storage_options` are fsspec's; what deltalake (`AWS_...`) or pyiceberg (`s3...`) must be told besides stands among
     them under their own names.
     """
@@ -103,7 +106,8 @@ def snapshot_of(
     format_ = _kind_of(table, kind, storage_options)
     if format_ is None:
         return None
-    return _open(format_, table, storage_options=storage_options, as_of=as_of).snapshot
+    opened = _open(format_, table, storage_options=storage_options, as_of=as_of, allow_outside=allow_outside)
+    return opened.snapshot
 
 
 def _named(table: Any, kind: str | None, catalog: str | None, storage_options: StorageOptions) -> Any:
@@ -126,6 +130,7 @@ def live_sources(
     as_of: int | str | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
+    allow_outside: bool = False,
 ) -> tuple[list[Source], Snapshot | None]:
     """Return the files that `paths` name: those of the snapshot where they are one table.
 
@@ -140,9 +145,11 @@ def live_sources(
             raise UnsupportedError("give only one table of a catalog at a time")
         if filesystem is not None:
             raise UnsupportedError("a table of a catalog takes storage_options=, not filesystem=")
-        snapshot = snapshot_of(only, catalog=catalog, as_of=as_of, storage_options=storage_options)
+        snapshot = snapshot_of(
+            only, catalog=catalog, as_of=as_of, storage_options=storage_options, allow_outside=allow_outside
+        )
     elif only is not None and filesystem is None and any(map(_may_be_table, named)):
-        snapshot = snapshot_of(named[0], as_of=as_of, storage_options=storage_options)
+        snapshot = snapshot_of(named[0], as_of=as_of, storage_options=storage_options, allow_outside=allow_outside)
     else:
         snapshot = None
     if snapshot is not None:

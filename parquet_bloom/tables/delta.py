@@ -27,11 +27,13 @@ from urllib.parse import quote, unquote
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.format.footer import text_rule
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
+from parquet_bloom.storage.folder import links_in
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
+from parquet_bloom.tables.roots import OUTSIDE, Root, for_writing
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     LiveFile,
@@ -53,21 +55,41 @@ class OpenDelta:
 
     kind = "Delta"
 
-    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        *,
+        storage_options: StorageOptions = None,
+        as_of: int | str | None = None,
+        allow_outside: bool = False,
+    ) -> None:
         self._options = fsspec_options(storage_options)
         if isinstance(table, str | os.PathLike):
-            self._table, self._root, self._is_local = _loaded(os.fspath(table), storage_options)
+            self._root, self._is_local = _located(os.fspath(table), storage_options)
+            self._files = Root(self._root, allow_outside=allow_outside)
+            self._require_own_log()
+            self._table = _loaded(self._root, storage_options)
         else:
             self._table, (self._root, self._is_local) = table, _root_of(table.table_uri)
+            self._files = Root(self._root, allow_outside=allow_outside)
             if as_of is None:
                 with _errors(self._root):
                     table.update_incremental()
         self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
         self._entries: dict[int, bytes] = {}  # the versions that this object committed, as the log has them
-        self._log = Log(self._root, self._options, self._require_first)
+        self._log = Log(self._files, self._options, self._require_first)
         if as_of is not None:
             self._go_back(as_of)
         self.snapshot = self._read()
+
+    def _require_own_log(self) -> None:
+        """Raise `UnsupportedError` where a symbolic link leads out of the table from its log, which deltalake reads."""
+        if not self._is_local:
+            return
+        for folder in ("_delta_log", "_delta_log/_sidecars"):
+            self._files.require(folder)
+            for name in links_in(f"{self._root}/{folder}"):
+                self._files.require(f"{folder}/{name}")
 
     def _go_back(self, as_of: int | str) -> None:
         with _errors(self._root):
@@ -117,14 +139,19 @@ class OpenDelta:
 
     def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
         recorded = add["path"]
-        path = self._path_of(recorded)
+        path, outside = self._files.place(unquote(recorded))
         partition = {name: _as_text(value) for name, value in (add.get("partition") or {}).items()}
         size, rows = add["size_bytes"], add.get("num_records")
-        return LiveFile(path, recorded, size, rows, partition, has_deletes=path in with_deletes)
-
-    def _path_of(self, recorded: str) -> str:
-        path = unquote(recorded)
-        return _local_path(path) if _is_absolute(path) else f"{self._root.rstrip('/')}/{path}"
+        return LiveFile(
+            path,
+            recorded,
+            size,
+            rows,
+            partition,
+            has_deletes=path in with_deletes,
+            not_excluded=outside,
+            is_outside=outside is not None,
+        )
 
     def _with_deletes(self) -> set[str]:
         """Return the paths of the files that have a deletion vector."""
@@ -133,9 +160,21 @@ class OpenDelta:
         with _errors(self._root):
             if "deletionVectors" not in (self._table.protocol().reader_features or ()):
                 return set()
+            self._log.read(self._table.version())
+            vectors = {path: add["deletionVector"] for path, add in self._log.adds.items() if add["deletionVector"]}
+            if any(map(self._is_outside, vectors.values())):
+                return {self._files.place(unquote(path)).path for path in vectors}  # deltalake would open them
             batches = pa.RecordBatchReader.from_stream(self._table.deletion_vectors())
             urls = [url for batch in batches for url in batch.column("filepath").to_pylist()]
-        return {_local_path(unquote(url)) for url in urls}
+        return {self._files.place(unquote(url)).path for url in urls}
+
+    def _is_outside(self, vector: dict[str, Any]) -> bool:
+        """Return whether a deletion vector lies outside of the table's directory."""
+        kind, path = vector["storageType"], vector["pathOrInlineDv"]
+        if kind == "i":
+            return False
+        # A relative one is a prefix, and 20 characters that encode the rest of its name.
+        return self._files.place(unquote(path) if kind == "p" else f"{path[:-20]}/x").outside is not None
 
     # ---- the log as it is written ----------------------------------------------------------
 
@@ -196,7 +235,9 @@ class OpenDelta:
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
-        if _is_absolute(unquote(file.recorded)):
+        if file.is_outside and file.not_excluded != OUTSIDE:
+            return for_writing(file.not_excluded)
+        if file.is_outside or _is_absolute(unquote(file.recorded)):
             return "it lies outside of the table's directory (a shallow clone), where another table may own it"
         add = self._logged(file)
         if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
@@ -400,28 +441,25 @@ def _as_logged(path: str) -> str:
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 
 def _is_absolute(path: str) -> bool:
     return path.startswith("/") or _URL.match(path) is not None
 
 
-def _local_path(url: str) -> str:
-    """Return a decoded `file:` URL, however many slashes it begins with, as a path; any other as it is."""
-    return _FILE_URL.sub("", url, count=1)
+def _located(path: str, storage_options: StorageOptions) -> tuple[str, bool]:
+    """Return the root of a table as fsspec calls it, and whether it is local."""
+    fs, inner = resolve(path, None, fsspec_options(storage_options))
+    return (inner if is_local(fs) else path).rstrip("/") or "/", is_local(fs)
 
 
-def _loaded(path: str, storage_options: StorageOptions) -> tuple[Any, str, bool]:
-    """Return a table, its root as fsspec calls it, and whether it is local."""
+def _loaded(root: str, storage_options: StorageOptions) -> Any:
     try:
         from deltalake import DeltaTable
     except ImportError:
         raise UnsupportedError("reading Delta tables needs deltalake: pip install 'parquet-bloom[delta]'") from None
-    fs, inner = resolve(path, None, fsspec_options(storage_options))
-    root = (inner if is_local(fs) else path).rstrip("/") or "/"
     with _errors(root):
-        return DeltaTable(root, storage_options=delta_options(storage_options) or None), root, is_local(fs)
+        return DeltaTable(root, storage_options=delta_options(storage_options) or None)
 
 
 def _root_of(uri: str) -> tuple[str, bool]:

@@ -18,8 +18,9 @@ from typing import Any
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import StorageOptions, find
+from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables.delta_statistics import EPOCH, is_by_deltalake, is_derived, statistics_texts, without_moments
+from parquet_bloom.tables.roots import Root
 
 KEPT = ("path", "size", "stats", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 """What is kept of an add action, besides its maps."""
@@ -37,9 +38,9 @@ class Log:
     Nothing is read before `read` is called. `on_remove` is told the version and path of each remove action.
     """
 
-    def __init__(self, root: str, options: StorageOptions, on_remove: Callable[[int, str], None]) -> None:
-        self.root, self._options, self._on_remove = root.rstrip("/"), options, on_remove
-        self.folder = Folder(f"{self.root}/_delta_log", storage_options=options)
+    def __init__(self, files: Root, options: StorageOptions, on_remove: Callable[[int, str], None]) -> None:
+        self.root, self._files, self._options, self._on_remove = files.location.rstrip("/"), files, options, on_remove
+        self.folder = Folder(f"{self.root}/_delta_log", storage_options=options, guard=files.require)
         self.version: int | None = None
         self.adds: dict[str, dict[str, Any]] = {}
         self.protocol: dict[str, Any] = {}
@@ -65,7 +66,7 @@ class Log:
 
     def commit(self, version: int) -> bytes:
         """Return a commit as it stands in the log."""
-        (source,) = find(f"{self.root}/_delta_log/{commit_name(version)}", storage_options=self._options)
+        (source,) = self._find([f"_delta_log/{commit_name(version)}"])
         return read_whole(source)
 
     def in_commit_timestamp(self, version: int) -> int:
@@ -97,18 +98,13 @@ class Log:
 
     def _actions(self, names: Sequence[str], below: str) -> Iterator[dict[str, Any]]:
         """Yield the actions in parts of a checkpoint; a sidecar is named by its path below `_sidecars`, or its URL."""
-        paths = [name if "://" in name else f"{self.root}/_delta_log/{below}{name}" for name in names]
-        if not paths:
-            return
-        for name, data in zip(names, read_each(find(paths, storage_options=self._options)), strict=True):
+        paths = [name if "://" in name else f"_delta_log/{below}{name}" for name in names]
+        for name, data in zip(names, read_each(self._find(paths)), strict=True):
             yield from _lines(data) if name.endswith(".json") else _rows(data)
 
     def _read_commits(self, versions: range) -> None:
-        names = [f"{self.root}/_delta_log/{commit_name(version)}" for version in versions]
-        if not names:
-            return
         try:
-            sources = find(names, storage_options=self._options)
+            sources = self._find([f"_delta_log/{commit_name(version)}" for version in versions])
         except FileNotFoundError as error:
             raise UnsupportedError(
                 f"{error}: the log of {self.root} continues from a checkpoint of a kind that is not supported"
@@ -118,6 +114,9 @@ class Log:
                 self._take(action)
                 if "remove" in action:
                     self._on_remove(version, action["remove"]["path"])
+
+    def _find(self, paths: Sequence[str]) -> list[Source]:
+        return find(map(self._files.require, paths), storage_options=self._options, literal=True)
 
     def _take(self, action: Mapping[str, Any]) -> None:
         if add := action.get("add"):

@@ -30,6 +30,7 @@ from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
+from parquet_bloom.tables.roots import Root
 from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
 
 LOGS = "log files of its file group may hold newer rows"
@@ -87,11 +88,19 @@ class OpenHudi:
 
     kind = "Hudi"
 
-    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        *,
+        storage_options: StorageOptions = None,
+        as_of: int | str | None = None,
+        allow_outside: bool = False,
+    ) -> None:
         self._options = fsspec_options(storage_options)
         path = os.fspath(table)
         fs, inner = resolve(path, None, self._options)
         self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
+        self._files = Root(self._root, allow_outside=allow_outside)
         self.snapshot = self._read(as_of)
 
     def refresh(self) -> Snapshot:
@@ -161,13 +170,13 @@ class OpenHudi:
 
     def _require_empty(self) -> None:
         """Raise if a table without a completed write has data files: it is not understood what they are."""
-        for path in files_below(self._root, storage_options=self._options):
+        for path in self._listed():
             hidden = any(part.startswith((".", "_")) for part in path.split("/")[:-1])
             if not hidden and path.endswith((".parquet", ".orc", ".hfile", ".lance")):
                 raise UnsupportedError(f"{self._root} has files ({path}), but no completed write in its timeline")
 
     def _settings(self) -> dict[str, str]:
-        folder = Folder(f"{self._root.rstrip('/')}/.hoodie", storage_options=self._options)
+        folder = self._folder(".hoodie")
         try:
             data = read_whole(folder.source("hoodie.properties"))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -186,7 +195,17 @@ class OpenHudi:
         if layout not in ("0", "1", "2"):
             raise UnsupportedError(f"{self._root} has a timeline of layout {layout}, which is not supported")
         below = f"/{settings.get('hoodie.timeline.path', 'timeline').strip('/')}" if layout == "2" else ""
-        return Folder(f"{self._root.rstrip('/')}/.hoodie{below}", storage_options=self._options), layout == "2"
+        return self._folder(f".hoodie{below}"), layout == "2"
+
+    def _folder(self, below: str) -> Folder:
+        path = f"{self._root.rstrip('/')}/{below}"
+        return Folder(path, storage_options=self._options, guard=self._files.require)
+
+    def _listed(self) -> dict[str, int]:
+        """Return the size of every file of the table, by its path there."""
+        return files_below(
+            self._root, storage_options=self._options, why_outside=lambda path: self._files.place(path).outside
+        )
 
     def _written(self, timeline: Folder, instants: Sequence[_Instant]) -> _Written:
         written = _Written()
@@ -202,7 +221,7 @@ class OpenHudi:
         """Return the files of each group, whatever wrote them."""
         groups: dict[_Group, _Files] = {}
         partitions, others = set(), []
-        for path, size in files_below(self._root, storage_options=self._options).items():
+        for path, size in self._listed().items():
             partition, _, name = path.rpartition("/")
             if path.startswith((".hoodie/", "_bloom_index/")) or any(
                 part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")
@@ -242,7 +261,7 @@ class OpenHudi:
 
     def _history(self, written: _Written, is_committed: Callable[[str], bool]) -> tuple[History, str | None]:
         """Return the schemas that the table has had; if they cannot be read, none, and the reason."""
-        folder = Folder(f"{self._root.rstrip('/')}/.hoodie/.schema", storage_options=self._options)
+        folder = self._folder(".hoodie/.schema")
         try:
             names = newest_commits(folder.names(), is_committed)
             texts = read_each([folder.source(name) for name in names])
@@ -261,8 +280,16 @@ class OpenHudi:
             yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
 
     def _file(self, file: _DataFile, reason: str | None, *, has_deletes: bool) -> LiveFile:
-        path = f"{self._root.rstrip('/')}/{file.path}"
-        return LiveFile(path, file.path, file.size, None, has_deletes=has_deletes, not_excluded=reason)
+        path, outside = self._files.place(file.path)
+        return LiveFile(
+            path,
+            file.path,
+            file.size,
+            None,
+            has_deletes=has_deletes,
+            not_excluded=outside or reason,
+            is_outside=outside is not None,
+        )
 
 
 def _hidden(settings: dict[str, str]) -> frozenset[str]:

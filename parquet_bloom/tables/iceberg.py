@@ -11,12 +11,13 @@ A swap is one `replace` snapshot that deletes the old files' entries and adds co
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError, not_found
@@ -27,6 +28,7 @@ from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
 from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
+from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
     FailedCommitError,
     LiveFile,
@@ -47,10 +49,18 @@ class OpenIceberg:
 
     kind = "Iceberg"
 
-    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        *,
+        storage_options: StorageOptions = None,
+        as_of: int | str | None = None,
+        allow_outside: bool = False,
+    ) -> None:
         is_path = isinstance(table, str | os.PathLike)
         self._table = _static(os.fspath(table), storage_options) if is_path else table
-        self._has_catalog = type(self._table).__name__ != "StaticTable"
+        self._has_catalog = not _is_static(self._table)
+        self._files = Root(_root(self._table), allow_outside=allow_outside)
         self._reload()
         self._entries: dict[str, Any] = {}
         self._times: Counter[str] = Counter()
@@ -64,8 +74,11 @@ class OpenIceberg:
 
     def _reload(self) -> None:
         """Load what the catalog has now; raises if that is another table, or none."""
-        if not self._has_catalog:
-            return
+        if self._has_catalog:
+            self._load()
+            self._table = _with_own_store(self._table)
+
+    def _load(self) -> None:
         from pyiceberg.exceptions import NoSuchTableError
 
         name = ".".join(self._table.name())
@@ -120,7 +133,7 @@ class OpenIceberg:
         doubtful = _renamed(schemas.values()) if mapping else set()
         return Snapshot(
             self.kind,
-            _fsspec_path(self._table.location()),
+            self._files.location,
             at.snapshot_id if at is not None else None,
             tuple(files),
             field_ids=dict(_field_ids(schema.fields)),
@@ -134,7 +147,10 @@ class OpenIceberg:
 
         if at is None:
             return
+        self._files.require(_fsspec_path(at.manifest_list))
         manifests = at.manifests(self._table.io)
+        for manifest in manifests:
+            self._files.require(_fsspec_path(manifest.manifest_path))
         kinds = {
             manifest.content for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()
         }
@@ -158,13 +174,16 @@ class OpenIceberg:
             raise UnsupportedError(
                 f"{file.file_path} is {file.file_format.name}; tables with such files are not supported"
             )
+        path, outside = self._files.place(_fsspec_path(file.file_path))
         return LiveFile(
-            _fsspec_path(file.file_path),
+            path,
             file.file_path,
             file.file_size_in_bytes,
             file.record_count,
             dict(self._partition(file, schema)),
             has_deletes,
+            not_excluded=outside,
+            is_outside=outside is not None,
         )
 
     def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:
@@ -181,7 +200,7 @@ class OpenIceberg:
 
     def require_committable(self) -> None:
         """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
-        root = _fsspec_path(self._table.location())
+        root = self._files.location
         if not self._has_catalog:
             raise UnsupportedError(
                 f"{root} cannot be committed to without its catalog; pass the table that the catalog loads, such as "
@@ -189,12 +208,21 @@ class OpenIceberg:
             )
         if self._table.format_version >= 3:
             raise UnsupportedError(f"{root} has Iceberg's format version 3, whose row ids pyiceberg would renumber")
+        properties = self._table.metadata.properties
+        if chosen := _of_stores(self._table.metadata.properties):
+            raise UnsupportedError(f"{root} has properties that choose the store to write to: {', '.join(chosen)}")
+        if (name := "write.py-location-provider.impl") in properties:
+            raise UnsupportedError(f"{root} has the property {name}: code that chooses where metadata is written")
+        if (chosen := properties.get("write.metadata.path")) and (outside := self._files.place(f"{chosen}/x").outside):
+            raise UnsupportedError(f"{root} has its metadata written to {chosen} (write.metadata.path), but {outside}")
 
     def prepare(self) -> None:
         """Do nothing: what commits need is known without a try."""
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
+        if file.is_outside:
+            return for_writing(file.not_excluded)
         if file.has_deletes:
             return "delete files apply to it (or may), and its deleted rows would come back; compact the table first"
         if self._times[file.recorded] > 1:
@@ -295,9 +323,46 @@ def _beside(swap: Swap) -> str:
 
 
 def _fsspec_path(uri: str) -> str:
-    if uri.startswith("file:"):
+    """Return a path or URL of Iceberg's as fsspec calls it; a relative path is one below this process's directory."""
+    if re.match(r"file:/(?!/[^/])", uri):
         return "/" + uri.removeprefix("file:").lstrip("/")
-    return re.sub(r"^s3[an]://", "s3://", uri)
+    is_relative = "://" not in uri and "::" not in uri and not uri.startswith("/")
+    return os.path.abspath(uri) if is_relative else re.sub(r"^s3[an]://", "s3://", uri)
+
+
+_STORES = ("s3", "gcs", "adls", "hdfs", "hf", "oss", "client", "rest", "signer", "py-io-impl")
+
+
+def _of_stores(properties: Mapping[str, str]) -> list[str]:
+    """Return which of a table's properties pyiceberg would take for settings of its store, such as its host."""
+    return sorted(name for name in properties if name.partition(".")[0] in _STORES)
+
+
+def _with_own_store(table: Any) -> Any:
+    """Return a table whose properties do not choose which host is called with the catalog's credentials."""
+    from pyiceberg.io import load_file_io
+
+    own, settings = table.metadata.properties, dict(table.io.properties)
+    foreign = [name for name in _of_stores(own) if settings.get(name) == own[name]]
+    if not foreign:
+        return table
+    of_catalog = table.catalog.properties
+    kept = {name: value for name, value in settings.items() if name not in foreign}
+    mended = copy.copy(table)
+    mended.io = load_file_io({**of_catalog, **kept}, table.metadata_location)
+    return mended
+
+
+def _is_static(table: Any) -> bool:
+    return type(table).__name__ == "StaticTable"
+
+
+def _root(table: Any) -> str:
+    """Return the directory of a table: what its catalog says, or above the metadata file that the caller named."""
+    if not _is_static(table):
+        return _fsspec_path(table.location())
+    folder = _fsspec_path(table.metadata_location).rpartition("/")[0]
+    return folder.removesuffix("/metadata") or "/"
 
 
 def _field_ids(fields: Sequence[Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
@@ -407,18 +472,26 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
 def root_of(table: Any, storage_options: StorageOptions) -> str:
     """Return the directory of a table that is loaded, or of which this is the metadata file."""
     loaded = _static(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else table
-    return _fsspec_path(loaded.location())
+    return _root(loaded)
 
 
 def _static(path: str, storage_options: StorageOptions) -> Any:
+    """Return a table by its metadata, whose properties say nothing of the store, as they do in pyiceberg's own way."""
     try:
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.io import load_file_io
+        from pyiceberg.serializers import FromInputFile
         from pyiceberg.table import StaticTable
     except ImportError:
         raise UnsupportedError("reading Iceberg tables needs pyiceberg: pip install 'parquet-bloom[iceberg]'") from None
     location = path if path.endswith(ICEBERG_METADATA) else _hadoop_metadata(path, storage_options)
     fs, inner = resolve(location, None, fsspec_options(storage_options))
     try:
-        return StaticTable.from_metadata(inner if is_local(fs) else location, iceberg_options(storage_options))
+        at = inner if is_local(fs) else location
+        io = load_file_io(dict(iceberg_options(storage_options)), at)
+        metadata = FromInputFile.table_metadata(io.new_input(at))
+        name = "static-table"
+        return StaticTable((name, at), metadata=metadata, metadata_location=at, io=io, catalog=NoopCatalog(name))
     except (ParquetBloomError, FileNotFoundError):
         raise
     except Exception as error:

@@ -37,6 +37,7 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.detect import branch_of
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
+from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
 
 _REFUSAL = (
@@ -51,7 +52,14 @@ class OpenPaimon:
 
     kind = "Paimon"
 
-    def __init__(self, table: Any, *, storage_options: StorageOptions = None, as_of: int | str | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        *,
+        storage_options: StorageOptions = None,
+        as_of: int | str | None = None,
+        allow_outside: bool = False,
+    ) -> None:
         path = os.fspath(table)
         self._options = fsspec_options(storage_options)
         fs, inner = resolve(path, None, self._options)
@@ -59,6 +67,8 @@ class OpenPaimon:
         self._branch = None
         if (named := branch_of(self._root)) is not None and not fs.isdir(inner):
             self._root, self._branch = named
+        self._files = Root(self._root, allow_outside=allow_outside)
+        if self._branch is not None:
             self._require_branch(self._branch)
         self._folders: dict[str, Folder] = {}
         self._schemas: dict[int, _Schema] = {}
@@ -147,11 +157,14 @@ class OpenPaimon:
     def _folder(self, name: str) -> Folder:
         if name not in self._folders:
             above = f"{self._root}/branch/branch-{self._branch}" if self._branch and name in _OF_BRANCH else self._root
-            self._folders[name] = Folder(f"{above}/{name}", storage_options=self._options)
+            self._folders[name] = self._open(f"{above}/{name}")
         return self._folders[name]
 
+    def _open(self, path: str) -> Folder:
+        return Folder(path, storage_options=self._options, guard=self._files.require)
+
     def _branches(self) -> list[str]:
-        names = Folder(f"{self._root}/branch", storage_options=self._options).names()
+        names = self._open(f"{self._root}/branch").names()
         return [name.removeprefix("branch-") for name in names if name.startswith("branch-")]
 
     def _require_branch(self, branch: str) -> None:
@@ -265,6 +278,7 @@ class OpenPaimon:
             if schema.has_vectors and merged is None and schema.keys and file["_LEVEL"] == 0:
                 continue
             path, folder = self._place(schema, entry)
+            path, outside = self._files.place(path)
             own = self._schema(file["_SCHEMA_ID"])
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
@@ -277,8 +291,9 @@ class OpenPaimon:
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
                 has_deletes=merged is not None or with_deletes is None or name in with_deletes,
-                not_excluded=reason,
-                file_index=_file_index(file, own, folder) if schema.uses_indexes else None,
+                not_excluded=outside or reason,
+                file_index=self._file_index(file, own, folder) if schema.uses_indexes else None,
+                is_outside=outside is not None,
             )
             yield live_file, own.statistics(file) if reason is None else None
 
@@ -289,8 +304,7 @@ class OpenPaimon:
         """Return a file's path and that of its folder."""
         file = entry["_FILE"]
         if external := file.get("_EXTERNAL_PATH"):
-            path = re.sub(r"^file:(//)?(?=/)", "", external)
-            return path, path.rpartition("/")[0]
+            return external, external.rpartition("/")[0]
         bucket = "postpone" if entry["_BUCKET"] == _POSTPONED else entry["_BUCKET"]
         names = (*schema.data_folder, *schema.partition_folders(entry["_PARTITION"]), f"bucket-{bucket}")
         if any(name.endswith("=") for name in names):
@@ -298,6 +312,15 @@ class OpenPaimon:
         else:
             folder = "/".join([self._root, *names])
         return f"{folder}/{file['_FILE_NAME']}", folder
+
+    def _file_index(self, file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | None:
+        if (embedded := file.get("_EMBEDDED_FILE_INDEX")) is not None:
+            return FileIndex(own.columns, data=bytes(embedded))  # where there are both, readers take this one
+        names = [name for name in file.get("_EXTRA_FILES") or () if name.endswith(_INDEX)]
+        if len(names) != 1:
+            return None
+        path, outside = self._files.place(f"{folder}/{names[0]}")
+        return FileIndex(own.columns, path=path, problem=outside)
 
     def _search(self, names: tuple[str, ...], wanted: str) -> str:
         """Return the folder that has a file, among those of such names; one that ends in `=` only begins so.
@@ -319,7 +342,7 @@ class OpenPaimon:
         return self._searched[names][wanted]
 
     def _names(self, folder: str) -> list[str]:
-        return Folder(folder, storage_options=self._options).names()
+        return self._open(folder).names()
 
 
 _POSTPONED = -2
@@ -380,6 +403,8 @@ class Attaching:
         """
         if self._table.has_index(file):
             raise UnsupportedError(f"{file.path} has an index; nothing was committed")
+        if file.is_outside:
+            raise UnsupportedError(f"{file.path} gets no index: {for_writing(file.not_excluded)}")
         path, _, name = file.path.rpartition("/")
         folder = Folder(path)
         if not is_local(folder.fs):
@@ -569,13 +594,6 @@ def _merged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             raise CorruptFileError(f"{file['_FILE_NAME']}has an entry of the unknown kind {entry['_KIND']}")
     return list(live.values())
-
-
-def _file_index(file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | None:
-    if (embedded := file.get("_EMBEDDED_FILE_INDEX")) is not None:
-        return FileIndex(own.columns, data=bytes(embedded))  # where there are both, readers take this one
-    names = [name for name in file.get("_EXTRA_FILES") or () if name.endswith(_INDEX)]
-    return FileIndex(own.columns, path=f"{folder}/{names[0]}") if len(names) == 1 else None
 
 
 def _has_index(file: dict[str, Any]) -> bool:

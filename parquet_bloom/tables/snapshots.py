@@ -16,7 +16,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.format.footer import interned
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.storage.listing import Source, StorageOptions, find
+from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
 from parquet_bloom.tables.recorded import Recorded
 
@@ -34,12 +34,13 @@ class FileIndex:
     """Paimon's index of a data file: a container at `path`, or `data` itself, which the table's manifest held.
 
     `columns` are those that the file was written with and whose type is not nested, by their names in the file, and
-    those types as Paimon's schemas write them.
+    those types as Paimon's schemas write them. `problem` is why the container must not be read.
     """
 
     columns: dict[str, str]
     path: str | None = None
     data: bytes | None = field(default=None, repr=False)
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class LiveFile:
     """A data file of a snapshot.
 
     `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
-    it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
+    it from every other file of the table. A file that `is_outside` of the table's directory is never touched, and
+    `not_excluded` says why. `num_rows` are the file's, those that a delete took included. `partition`
     holds the partition values that are columns' own values, as text, None for NULL. `not_excluded` is why nothing that
     is known of this file proves that its rows, as readers of the table see them, are not there. `unlike` are the
     top-level columns, under all names that they have had, of which that holds. `file_index` is what a Paimon table has
@@ -63,6 +65,7 @@ class LiveFile:
     not_excluded: str | None = None
     unlike: frozenset[str] = frozenset()
     file_index: FileIndex | None = None
+    is_outside: bool = False
 
 
 Unproved = frozenset[tuple[str, str]]
@@ -134,19 +137,31 @@ class Snapshot:
         """Return the live files as they are, in order; nothing is searched for.
 
         A file may have grown since the table recorded its size: its old footer is still where the table's readers
-        look. Raises `CorruptFileError` for a file that is shorter, `FileNotFoundError` for one that is gone.
+        look. What lies outside of the table's directory is not looked at. Raises `CorruptFileError` for a file that is
+        shorter, `FileNotFoundError` for one that is gone.
         """
-        if not self.files:
-            return []
-        paths = list(dict.fromkeys(file.path for file in self.files))  # a table may have a file twice
-        at = dict(zip(paths, find(paths, storage_options=fsspec_options(storage_options)), strict=True))
-        sources = [at[file.path] for file in self.files]
-        for file, source in zip(self.files, sources, strict=True):
+        inside = dict.fromkeys(file.path for file in self.files if not file.is_outside)  # a table may have a file twice
+        found = find(inside, storage_options=fsspec_options(storage_options), literal=True)
+        at = dict(zip(inside, found, strict=True))
+        sources = []
+        for file in self.files:
+            if file.is_outside:
+                sources.append(untouched(file))
+                continue
+            source = at[file.path]
             if source.size < file.size:
                 raise CorruptFileError(
                     f"has {source.size:,} bytes, and the table records {file.size:,}", path=source.name
                 )
-        return [self.below_root(source) for source in sources]
+            sources.append(self.below_root(source))
+        return sources
+
+    def require_inside(self) -> None:
+        """Raise `UnsupportedError` if a file lies outside of the table's directory."""
+        outside = [file for file in self.files if file.is_outside]
+        if outside:
+            others = f", nor are {len(outside) - 1:,} others" if len(outside) > 1 else ""
+            raise UnsupportedError(f"{outside[0].path} is not read{others}: {outside[0].not_excluded}")
 
     def below_root(self, source: Source) -> Source:
         """Return a file with its path below the table's directory; the whole path if it lies elsewhere."""
@@ -213,6 +228,12 @@ class Snapshot:
         is_partition = len(path) == 1 and any(path[0] in file.partition for file in self.files[:1])
         advice = PARTITION if is_partition else _LEFT_OUT if path[0] in self.hidden else None
         raise ColumnNotFoundError(format_path(path), names, where=where, advice=advice)
+
+
+def untouched(file: LiveFile) -> Source:
+    """Return a file that lies outside of its table's directory: it must not be read."""
+    nowhere = f"/{file.path.lstrip('/')}"
+    return Source(LOCAL, file.path, file.path, file.size, version="", relative=nowhere, is_mtime_stable=False)
 
 
 _LEFT_OUT = "the table does not store its values in the files"

@@ -106,6 +106,7 @@ def create(
     columns: Sequence[str | IndexedColumn] | str,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     fpp: float = 0.1,
     ndv: int = 1_000_000,
     max_expected_fpp: float = 1.0,
@@ -125,6 +126,8 @@ def create(
         columns: Top-level columns, or `IndexedColumn`s with options of their own.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
+        allow_outside: Also read files that the table's metadata names outside of the table's directory, instead of
+            raising.
         fpp: The false-positive rate of a file's filter.
         ndv: The most distinct values of a file to size a filter for.
         max_expected_fpp: Leave out filters whose rate is worse than this.
@@ -147,13 +150,22 @@ def create(
         [('id', 2, 0)]
     """
     wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
-    return build_index(root, wanted, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
+    return build_index(
+        root,
+        wanted,
+        catalog=catalog,
+        allow_outside=allow_outside,
+        jobs=jobs,
+        storage_options=storage_options,
+        progress=progress,
+    )
 
 
 def refresh(
     root: PathLike | Any,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -164,6 +176,8 @@ def refresh(
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
+        allow_outside: Also read files that the table's metadata names outside of the table's directory, instead of
+            raising.
         jobs: Threads. By default one for each processor.
         storage_options: Options for fsspec, such as credentials.
         progress: Is called with how much is done and how much there is in all. It counts files.
@@ -179,7 +193,14 @@ def refresh(
         >>> parquet_bloom.index.refresh("events").built
         0
     """
-    return build_index(root, catalog=catalog, jobs=jobs, storage_options=storage_options, progress=progress)
+    return build_index(
+        root,
+        catalog=catalog,
+        allow_outside=allow_outside,
+        jobs=jobs,
+        storage_options=storage_options,
+        progress=progress,
+    )
 
 
 def drop(
@@ -245,13 +266,20 @@ def drop(
     return show(asked, catalog=catalog, storage_options=storage_options)
 
 
-def show(root: PathLike | Any, *, catalog: str | None = None, storage_options: StorageOptions = None) -> IndexState:
+def show(
+    root: PathLike | Any,
+    *,
+    catalog: str | None = None,
+    allow_outside: bool = False,
+    storage_options: StorageOptions = None,
+) -> IndexState:
     """Return the state of the index of the files below `root`.
 
     Args:
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
+        allow_outside: Whether the index was created so.
         storage_options: Options for fsspec, such as credentials.
 
     Returns:
@@ -264,7 +292,7 @@ def show(root: PathLike | Any, *, catalog: str | None = None, storage_options: S
         >>> parquet_bloom.index.show("events").exists
         False
     """
-    return _state(root, catalog, storage_options)
+    return _state(root, catalog, storage_options, allow_outside=allow_outside)
 
 
 def _state(
@@ -273,6 +301,8 @@ def _state(
     storage_options: StorageOptions,
     built: int = 0,
     failures: Mapping[Source, Exception] | None = None,
+    *,
+    allow_outside: bool,
 ) -> IndexState:
     root = root_of(asked, catalog=catalog, storage_options=storage_options)
     folder = folder_of(root, storage_options=fsspec_options(storage_options))
@@ -283,7 +313,7 @@ def _state(
     index = BloomIndex(version, latest.sources)
     sources: list[Source] = []
     with contextlib.suppress(FileNotFoundError):  # no data files are left
-        sources, _ = live_sources(asked, catalog=catalog, storage_options=storage_options)
+        sources, _ = live_sources(asked, catalog=catalog, storage_options=storage_options, allow_outside=allow_outside)
     known = {source: index.find(source) for source in sources}
     strays = strays_among(source for source, file in known.items() if file is None)
     files = [file for source, file in known.items() if source not in strays]
@@ -336,6 +366,7 @@ def build_index(
     columns: tuple[IndexedColumn, ...] = (),
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -345,7 +376,7 @@ def build_index(
 
     `elsewhere` builds what is missing, by default this machine does.
     """
-    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere)
+    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside)
     if columns:
         _check_columns(building, columns)
     return building.run(set_to=columns)
@@ -437,7 +468,7 @@ def write_segments(
     stop = threading.Event()
     sources = (
         _below(folder, source) if snapshot is None else snapshot.below_root(source)
-        for source in find(paths, storage_options=options)
+        for source in find(paths, storage_options=options, literal=snapshot is not None)
     )
     built = (build(source, columns, stop, snapshot) for source in sources)
     return list(in_segments(folder, chain.from_iterable(rows for rows in built if not isinstance(rows, Exception))))
@@ -460,8 +491,11 @@ class _Building:
         jobs: int | None,
         progress: Progress | None,
         elsewhere: Elsewhere | None = None,
+        *,
+        allow_outside: bool,
     ) -> None:
         self._asked, self._catalog, self._storage_options = asked, catalog, storage_options
+        self._allow_outside = allow_outside
         self._jobs, self._progress, self._elsewhere = jobs, progress, elsewhere
         self.strays = Strays()
         self._failures: dict[Source, Exception] = {}
@@ -474,7 +508,14 @@ class _Building:
             )
 
     def _list(self) -> None:
-        self.sources, snapshot = live_sources(self._asked, catalog=self._catalog, storage_options=self._storage_options)
+        self.sources, snapshot = live_sources(
+            self._asked,
+            catalog=self._catalog,
+            storage_options=self._storage_options,
+            allow_outside=self._allow_outside,
+        )
+        if snapshot is not None:
+            snapshot.require_inside()
         # Only what knows the names: it goes to executors.
         self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
         partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)
@@ -520,7 +561,14 @@ class _Building:
         with contextlib.suppress(ParquetBloomError, OSError):  # all is done
             self._tidy(version)
         built = sum(segment.num_rows for segment in segments)
-        return _state(self._asked, self._catalog, self._storage_options, built, self._failures)
+        return _state(
+            self._asked,
+            self._catalog,
+            self._storage_options,
+            built,
+            self._failures,
+            allow_outside=self._allow_outside,
+        )
 
     def _wait_until_stable(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""

@@ -482,6 +482,7 @@ def lookup(
     timezone: str | None = None,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    allow_outside: bool = False,
     strict: bool = False,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -509,6 +510,8 @@ def lookup(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
+            a shallow clone. By default they are kept unread.
         strict: Raise for a file that cannot be read, instead of keeping it.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -542,6 +545,7 @@ def lookup(
         storage_options=storage_options,
         cache=cache,
         log=log,
+        allow_outside=allow_outside,
     )
     search = Search(
         path,
@@ -603,7 +607,8 @@ def outcomes(
     searched: list[Source] = []
     live = dict(zip(sources, search.snapshot.files, strict=True)) if search.snapshot else {}
     unprovable = {source: reason for source, file in live.items() if (reason := search.unprovable(file))}
-    yield from ((source, [Hit(None, None, reason)]) for source, reason in unprovable.items())
+    for source, reason in unprovable.items():
+        yield source, UnsupportedError(reason) if live[source].is_outside else [Hit(None, None, reason)]
     ruled_out = _by_table(sources, search) - unprovable.keys()
     known = ruled_out | unprovable.keys()
     of_index = _by_index([source for source in sources if source not in known], search, log)

@@ -35,11 +35,17 @@ def open_files(
     storage_options: StorageOptions,
     cache: Cache | None,
     log: RequestLog | None,
+    allow_outside: bool,
 ) -> Opened:
     """Return what `paths` name; raises what `live_sources` does."""
     given = listed_paths(paths)
     sources, snapshot = live_sources(
-        given, catalog=catalog, as_of=as_of, filesystem=filesystem, storage_options=storage_options
+        given,
+        catalog=catalog,
+        as_of=as_of,
+        filesystem=filesystem,
+        storage_options=storage_options,
+        allow_outside=allow_outside,
     )
     cache = SHARED if cache is None else cache
     index = index_of(

@@ -156,6 +156,9 @@ class _Run:
         if self.table.has_index(file):
             self._put(file, "unchanged", notes=("has an index",))
             return {}
+        if file.is_outside:
+            self._put(file, "refused", error=file.not_excluded)
+            return {}
         if not file.path.endswith(".parquet"):
             self._put(file, "refused", error="it is not a Parquet file")
             return {}

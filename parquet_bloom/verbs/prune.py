@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import describe_error
+from parquet_bloom.errors import UnsupportedError, describe_error
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
 from parquet_bloom.format.footer import Footer, Plan, with_tail
@@ -61,6 +61,7 @@ def prune(
     case_sensitive: bool = True,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    allow_outside: bool = False,
     exact: bool = False,
     strict: bool = False,
     filesystem: Any = None,
@@ -90,6 +91,8 @@ def prune(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
+            a shallow clone. By default they are kept unread.
         exact: Also read the columns of the row groups that are left, where the condition compares them with `=` or
             `IN`, and prune those that do not contain the value.
         strict: Raise for a file that cannot be read, instead of keeping it.
@@ -127,6 +130,7 @@ def prune(
         storage_options=storage_options,
         cache=cache,
         log=log,
+        allow_outside=allow_outside,
     )
     sources, table = opened.sources, opened.table
     evaluator = FileEvaluator(
@@ -264,7 +268,10 @@ class FileEvaluator:
     def _unprunable(self, source: Source) -> FileVerdict | None:
         """Return the verdict on a file whose table says that it must be read in any case."""
         assert self.table is not None
-        reason = self.table.files[source].not_excluded
+        file = self.table.files[source]
+        reason = file.not_excluded
+        if file.is_outside and self.strict:
+            raise UnsupportedError(f"{source.name}: {reason}")
         return FileVerdict(source.name, source.size, not_pruned=reason) if reason else None
 
     def _unambiguous(self, recorded: Recorded) -> list[LeafColumn]:

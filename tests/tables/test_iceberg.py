@@ -204,7 +204,7 @@ def versions(catalog: Any, tmp_path: Path) -> Path:
 
 
 def rows_of(folder: Path) -> int | None:
-    found = snapshot_of(folder.parent)
+    found = snapshot_of(folder.parent, allow_outside=True)  # the manifests lie where the catalog's table is
     assert found is not None
     return found.num_rows
 
@@ -227,7 +227,7 @@ def test_packed_versions_count(versions: Path) -> None:
     for number in (2, 4):
         packed(versions, number, "v{}.gz.metadata.json")
     assert rows_of(versions) == 60
-    assert prune(versions.parent, "id = 45").totals.rows_kept == 20
+    assert prune(versions.parent, "id = 45", allow_outside=True).totals.rows_kept == 20
 
 
 def other_table(folder: Path) -> None:

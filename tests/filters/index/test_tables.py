@@ -172,8 +172,8 @@ def test_files_without_ids_go_by_names(catalog: Any, tmp_path: Path) -> None:
     for part, path in enumerate(paths):
         pq.write_table(rows(part), path)
     table.add_files(paths)
-    index.create(table, "name", fpp=0.0001)  # of files that lie elsewhere
-    assert kept(table, f"name = '{word(7)}'") == (1, 1)
+    index.create(table, "name", fpp=0.0001, allow_outside=True)
+    assert kept(table, f"name = '{word(7)}'", allow_outside=True) == (1, 1)
 
 
 def test_what_the_table_does_not_have(tmp_path: Path, catalog: Any) -> None:
@@ -215,6 +215,10 @@ def test_files_of_another_place_are_indexed(tmp_path: Path) -> None:
     (tmp_path / "clone" / "_delta_log").mkdir(parents=True)
     kinds = [action for action in first if "protocol" in action or "metaData" in action]
     lakes.log(tmp_path / "clone", 0, *kinds, *({"add": add} for add in clone))
-    assert index.create(tmp_path / "clone", "name", fpp=0.0001).rows[0].files == FILES
-    assert kept(tmp_path / "clone", f"name = '{word(7)}'") == (1, 1)
+    with pytest.raises(UnsupportedError, match="nor are 5 others: it lies outside of the table's directory"):
+        index.create(tmp_path / "clone", "name")
+    created = index.create(tmp_path / "clone", "name", fpp=0.0001, allow_outside=True)
+    assert (created.rows[0].files, created.rows[0].files_missing) == (FILES, 0)
+    assert kept(tmp_path / "clone", f"name = '{word(7)}'", allow_outside=True) == (1, 1)
+    assert kept(tmp_path / "clone", f"name = '{word(7)}'") == (FILES, 0)
     assert not (tmp_path / "origin" / "_bloom_index").exists()

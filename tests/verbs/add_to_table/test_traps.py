@@ -280,9 +280,9 @@ def test_a_partition_spec_of_a_column_that_is_gone(catalog: Any) -> None:
     assert len(made.refresh().history()) == snapshots
 
 
-def test_a_file_that_the_table_has_twice(catalog: Any, tmp_path: Path) -> None:
+def test_a_file_that_the_table_has_twice(catalog: Any) -> None:
     made = lakes.iceberg(catalog, files=1)
-    path = f"{tmp_path}/added.parquet"
+    path = f"{made.location().removeprefix('file://')}/data/added.parquet"
     pq.write_table(table(20, 100), path)
     for _ in range(2):
         made.add_files([path], check_duplicate_files=False)
