@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -95,7 +96,8 @@ _MOST_ROW_GROUPS, _MOST_BYTES = 64, 16 * 1024 * 1024
 
 
 def _are_few(files: list[FileVerdict]) -> bool:
-    return sum(group.is_kept for file in files for group in file.row_groups) <= _MOST_ROW_GROUPS
+    kept = (file for file in files if file.is_kept)
+    return sum(group.is_kept for file in kept for group in file.row_groups) <= _MOST_ROW_GROUPS
 
 
 def _exactly(plan: ExactPlan, progress: Progress | None, *, is_forced: bool) -> list[FileVerdict]:
@@ -190,7 +192,21 @@ class Lake:
         """Return which of a file's folders Spark reads as columns: those directly above it, from its base on."""
         if self.partition_names == frozenset():
             return Partitions()
-        _, parts = _split(name_of(source))
+        name, known = name_of(source), self._of_folders
+        if known is None:
+            return self._partitions_in(name)
+        folder = name.rpartition("/")[0]
+        if folder not in known:
+            known[folder] = self._partitions_in(name)
+        return known[folder]
+
+    @cached_property
+    def _of_folders(self) -> dict[str, Partitions] | None:
+        """The partitions of folders, to be filled in; None where those of a folder's files may differ."""
+        return {} if len(self.paths) == 1 and not _is_glob(self.paths[0]) else None
+
+    def _partitions_in(self, name: str) -> Partitions:
+        _, parts = _split(name)
         folders: list[tuple[str, str]] = []
         for part in reversed(parts[self._base_length(parts) : -1]):
             name, equals, text = part.partition("=")
