@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from parquet_bloom.filters.index import IndexedColumn
+    from parquet_bloom.format.encryption import Decryption
     from parquet_bloom.format.ranges import ByteRange
     from parquet_bloom.format.sbbf import SplitBlockBloomFilter
     from parquet_bloom.predicates.tree import Column, Predicate, col
@@ -72,6 +73,7 @@ _HOMES = {
     "ColumnNotFoundError": "errors",
     "ConcurrentChangeError": "errors",
     "CorruptFileError": "errors",
+    "Decryption": "format.encryption",
     "Dropped": "verbs.drop",
     "FailedFile": "results",
     "FileAdded": "verbs.retrofit",
@@ -137,6 +139,7 @@ __all__ = [
     "ColumnNotFoundError",
     "ConcurrentChangeError",
     "CorruptFileError",
+    "Decryption",
     "Dropped",
     "FailedFile",
     "FileAdded",

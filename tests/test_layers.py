@@ -44,6 +44,7 @@ DOORS = {
     "pyiceberg": {"tables"},
     "fastavro": {"tables"},
     "thrift": {"format"},
+    "cryptography": {"format"},
     "xxhash": {"values"},
     "click": {"cli"},
     "rich": {"cli"},
@@ -158,7 +159,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     loaded = loaded_by("import parquet_bloom")
-    assert not loaded & {"pyarrow", "thrift", "fsspec", "click", "rich", "xxhash", "numpy", "asyncio"}
+    assert not loaded & {"pyarrow", "thrift", "fsspec", "click", "rich", "xxhash", "numpy", "asyncio", "cryptography"}
     assert {name for name in loaded if name.startswith("parquet_bloom.")} <= {"parquet_bloom.errors"}
 
 
@@ -166,7 +167,19 @@ def test_inspecting_needs_no_pages_decoded() -> None:
     assert "pyarrow.parquet" not in loaded_by("from parquet_bloom import inspect")
 
 
-HEAVY = {"numpy", "pandas", "pyarrow", "fsspec", "asyncio", "email", "ssl", "hashlib", "sqlglot", "rich"}
+HEAVY = {
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "fsspec",
+    "asyncio",
+    "email",
+    "ssl",
+    "hashlib",
+    "sqlglot",
+    "rich",
+    "cryptography",
+}
 COMMANDS = {
     "prune lake --where 'id = 5' --files-only": set(),
     "prune lake --where 'id = 5'": {"rich"},

@@ -219,7 +219,7 @@ struct ColumnMetaData {
   15: optional i32 bloom_filter_length
 }
 
-// ---- encryption: recognised, never decrypted ---------------------------------------------
+// ---- encryption --------------------------------------------------------------------------
 
 struct EncryptionWithFooterKey {}
 
@@ -248,6 +248,12 @@ struct AesGcmCtrV1 {
 union EncryptionAlgorithm {
   1: AesGcmV1 AES_GCM_V1
   2: AesGcmCtrV1 AES_GCM_CTR_V1
+}
+
+/** What stands in the clear before an encrypted footer: how it was encrypted, and how to find its key. */
+struct FileCryptoMetaData {
+  1: required EncryptionAlgorithm encryption_algorithm
+  2: optional binary key_metadata
 }
 
 // ---- the footer --------------------------------------------------------------------------
@@ -316,12 +322,15 @@ struct SlimColumnChunk {
   1: optional string file_path
   3: optional SlimColumnMetaData meta_data
   8: optional ColumnCryptoMetaData crypto_metadata
+  9: optional binary encrypted_column_metadata
 }
 
 struct SlimRowGroup {
   1: required list<SlimColumnChunk> columns
   3: required i64 num_rows
+  5: optional i64 file_offset
   6: optional i64 total_compressed_size
+  7: optional i16 ordinal
 }
 
 struct SlimFileMetaData {
@@ -331,6 +340,7 @@ struct SlimFileMetaData {
   6: optional string created_by
   7: optional list<ColumnOrder> column_orders
   8: optional EncryptionAlgorithm encryption_algorithm
+  9: optional binary footer_signing_key_metadata
 }
 
 /** The writers' own entries alone. Their texts may be megabytes, so they are decoded only when they are asked for. */

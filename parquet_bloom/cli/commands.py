@@ -34,6 +34,7 @@ from parquet_bloom.cli.options import (
     jobs_option,
     json_option,
     keep_mtime_option,
+    keys_file_option,
     one_table,
     output_option,
     outside_option,
@@ -93,6 +94,7 @@ def main() -> None:
 @paths_argument
 @columns_option
 @click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
+@keys_file_option
 @format_options
 @storage_option
 @engine_options
@@ -103,16 +105,20 @@ def inspect(
     each: bool,
     output_format: str,
     storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Show filters: size, fill, false-positive rate, and who uses them.
 
     \b
     Example:
       parquet-bloom inspect events/ --column user_id
+      parquet-bloom inspect events/ --keys-file keys.json
       parquet-bloom inspect s3://lake/events --engine spark --master yarn --json
     """
     with progress_bar("reading filters") as progress:
-        inspection = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress)
+        inspection = verb(
+            paths, columns or None, storage_options=storage_options(storage), progress=progress, **options
+        )
     if output_format == "table":
         print_inspection(inspection, each)
     else:
@@ -125,6 +131,7 @@ def inspect(
 @click.argument("column")
 @click.argument("value")
 @timezone_option
+@keys_file_option
 @quiet_option
 @absent_option
 @format_options
@@ -138,6 +145,7 @@ def probe(
     absent: bool,
     output_format: str,
     storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Show which row groups may contain a value, by their filters alone.
 
@@ -157,6 +165,7 @@ def probe(
             timezone=timezone,
             storage_options=storage_options(storage),
             progress=progress,
+            **options,
         )
     if quiet:
         pass
@@ -325,6 +334,7 @@ def verify(
 @outside_option
 @timezone_option
 @complain_option
+@keys_file_option
 @quiet_option
 @absent_option
 @format_options
@@ -401,6 +411,7 @@ def prune(
 @outside_option
 @timezone_option
 @complain_option
+@keys_file_option
 @format_options
 @storage_option
 @engine_options

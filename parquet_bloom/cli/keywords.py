@@ -12,6 +12,7 @@ OPTIONS = {
     "as_of": "--as-of",
     "catalog": "--catalog",
     "columns": "--column",
+    "decryption": "--keys-file",
     "exact": "--exact",
     "force": "--force",
     "fpp": "--fpp",

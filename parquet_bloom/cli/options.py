@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -128,6 +129,33 @@ def storage_option(command: _Command) -> _Command:
     return option(command)
 
 
+def keys_file_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--keys-file`, as `decryption`."""
+
+    @functools.wraps(command)
+    def with_keys(*, decryption: str | None, **options: Any) -> Any:
+        return command(decryption=None if decryption is None else _keys_in(decryption), **options)
+
+    option = click.option(
+        "--keys-file",
+        "decryption",
+        metavar="FILE",
+        shell_complete=complete_path,
+        help="Read encrypted files with the keys in this JSON file.",
+    )
+    return option(with_keys)
+
+
+def _keys_in(path: str) -> parquet_bloom.Decryption:
+    """Return the keys that a file has; no error shows a part of it."""
+    try:
+        return parquet_bloom.Decryption.from_json(Path(path).read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise click.UsageError(f"--keys-file {path}: it is not text") from None
+    except ValueError as error:
+        raise click.UsageError(f"--keys-file {path}: {error}") from None
+
+
 def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     """Return the options for fsspec that were given as KEY=VALUE."""
     options: dict[str, Any] = {}
@@ -147,6 +175,7 @@ def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
+    "decryption": "--keys-file gives keys to this process, and Spark's executors are others; leave out --engine spark",
     "as_of": "--as-of reads a table's log, which is done here and not on Spark",
     "table": "--table commits to a table, which is done here and not on Spark",
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",

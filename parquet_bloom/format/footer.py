@@ -14,7 +14,22 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from parquet_bloom import _kernel
-from parquet_bloom.errors import CorruptFileError, NotParquetError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import (
+    CorruptFileError,
+    NotParquetError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.format.encryption import (
+    SIGNATURE_BYTES,
+    Decryption,
+    FileCipher,
+    Seal,
+    open_footer,
+    open_signed,
+    read_sealed_filter,
+)
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
@@ -41,10 +56,14 @@ HEADER_ROOM = 64
 
 
 class FilterLocation(NamedTuple):
-    """Where a column chunk says that its filter is; `length` is None where the footer does not have it."""
+    """Where a column chunk says that its filter is; `length` is None where the footer does not have it.
+
+    `seal` opens the filter if it is encrypted.
+    """
 
     offset: int
     length: int | None
+    seal: Seal | None = None
 
 
 @dataclass(slots=True)
@@ -165,11 +184,13 @@ class Footer:
         bytes | None
     )  # uint32; of the same footers, the numbers of the column chunks that say where a filter is
     before: bytes = b""  # what arrived of the file before `start`, often the filters
+    encrypted_length: int = 0  # what the footer takes in the file, if `raw` was decrypted
+    cipher: FileCipher | None = None  # opens encrypted columns, if there are keys
 
     @property
     def start(self) -> int:
-        """Offset of FileMetaData in the file."""
-        return self.file_size - 8 - len(self.raw)
+        """Offset of the footer in the file."""
+        return self.file_size - 8 - (self.encrypted_length or len(self.raw))
 
     def without_tail(self) -> Footer:
         """Return the same footer, and what was derived from it, without `before`."""
@@ -203,6 +224,21 @@ class Footer:
         return decode(ttypes.SlimFileMetaData, self.raw)[0]
 
     @property
+    def _metadata_length(self) -> int:
+        """How many bytes of `raw` are FileMetaData."""
+        if self.chunk_starts is not None and (walk := _kernel.walk_footer(self.raw)) is not None:
+            return walk[-1][-1]
+        return decode(ttypes.SlimFileMetaData, self.raw)[1]
+
+    @property
+    def was_signed(self) -> bool:
+        """Whether a footer that is not signed was so before it was damaged or forged."""
+        if len(self.raw) - self._metadata_length >= SIGNATURE_BYTES:
+            return True
+        groups = self.metadata.row_groups if self.chunk_starts is None else ()
+        return any(column.crypto_metadata is not None for group in groups for column in group.columns)
+
+    @property
     def notes(self) -> bytes:
         """What the writers noted, as bytes that decode to FooterKeyValues."""
         return self.raw if self.notes_at is None else _notes(self.raw[slice(*self.notes_at)])
@@ -231,13 +267,53 @@ class Footer:
         return {}
 
     def column_chunk(self, row_group: int, index: int) -> Any:
-        """Return the SlimColumnChunk of a column chunk."""
+        """Return the SlimColumnChunk of a column chunk; without `crypto_metadata` if it could be decrypted."""
         if self.chunk_starts is None:
-            return self.metadata.row_groups[row_group].columns[index]
+            stored = self.metadata.row_groups[row_group].columns[index]
+            is_sealed = self.cipher is not None and stored.crypto_metadata is not None
+            return self._opened(row_group, index)[0] if is_sealed else stored
         key = row_group, index
         if (chunk := self._decoded.get(key)) is None:
             chunk = self._decoded[key] = decode(ttypes.SlimColumnChunk, self._encoded_chunk(row_group, index))[0]
         return chunk
+
+    def _opened(self, row_group: int, index: int) -> tuple[Any, Seal | None, ParquetBloomError | None]:
+        """Return an encrypted column chunk, decrypted, with what opens its filter; or as it is stored, and why."""
+        assert self.cipher is not None
+        key = row_group, index
+        if key not in self._decoded:
+            group, path = self.metadata.row_groups[row_group], self.leaves[index].path
+            stored = group.columns[index]
+            try:
+                ordinal = row_group if group.ordinal is None else group.ordinal
+                seal = self.cipher.seal(stored.crypto_metadata, path, ordinal, index)
+                metadata = self.cipher.open_metadata(stored, seal, path)
+                opened = ttypes.SlimColumnChunk(file_path=stored.file_path, meta_data=metadata)
+                self._decoded[key] = opened, seal, None
+            except (CorruptFileError, UnsupportedError) as error:
+                self._decoded[key] = stored, None, error
+        return self._decoded[key]  # type: ignore[no-any-return]
+
+    def is_encrypted(self, row_group: int, leaf: LeafColumn) -> bool:
+        """Return whether the pages of a column chunk are encrypted."""
+        if self.cipher is not None and not self.cipher.is_bound:
+            return True
+        return (
+            self.chunk_starts is None
+            and self.metadata.row_groups[row_group].columns[leaf.index].crypto_metadata is not None
+        )
+
+    def sealed_chunks(self, leaves: Iterable[LeafColumn]) -> Iterator[tuple[int, LeafColumn, ParquetBloomError]]:
+        """Yield row group and leaf of the column chunks that could not be decrypted with the keys given, and why."""
+        if self.cipher is None or self.chunk_starts is not None:
+            return
+        for row_group in range(self.num_row_groups):
+            for leaf in leaves:
+                stored = self.metadata.row_groups[row_group].columns[leaf.index]
+                if stored.crypto_metadata is not None:
+                    *_, error = self._opened(row_group, leaf.index)
+                    if error is not None:
+                        yield row_group, leaf, error
 
     def whole_column_chunk(self, row_group: int, index: int) -> Any:
         """Return the ColumnChunk of a column chunk, with all fields that there are structs for."""
@@ -323,7 +399,8 @@ class Footer:
         column = self.column_chunk(row_group, leaf.index)
         chunk = column.meta_data
         if column.crypto_metadata is not None:
-            return "the column is encrypted"
+            error = None if self.cipher is None else self._opened(row_group, leaf.index)[2]
+            return "the column is encrypted" if error is None else describe_error(error)
         if chunk is None:
             return "the column chunk has no metadata"
         if column.file_path:
@@ -366,6 +443,9 @@ class Footer:
                 f"bloom_filter_length {length} does not fit between the filter's offset and the footer",
                 offset=offset,
             )
+        if self.cipher is not None and self.is_encrypted(row_group, leaf) and self.cipher.is_bound:
+            # It is authenticated as the filter of this very column chunk, so it need not be held against others.
+            return FilterLocation(offset, length, self._opened(row_group, leaf.index)[1])
         if not self.has_filters_apart and (row_group, leaf.index) in self._overlapping:
             raise CorruptFileError("the filter overlaps pages or another filter", offset=offset)
         return FilterLocation(offset, length)
@@ -393,6 +473,10 @@ class Footer:
 
 
 def _row_group(group: Any) -> RowGroup:
+    hides_extents = any(column.meta_data is None and column.crypto_metadata is not None for column in group.columns)
+    if hides_extents and None not in (group.file_offset, group.total_compressed_size):
+        start, stop = group.file_offset, group.file_offset + group.total_compressed_size
+        return RowGroup(group.num_rows, _in_int64(start), _in_int64(stop))
     extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
     start, stop = min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
     return RowGroup(group.num_rows, _in_int64(start), _in_int64(stop))
@@ -410,12 +494,14 @@ def pages_extent(chunk: Any) -> tuple[int, int]:
     return start, start + (chunk.total_compressed_size or 0)
 
 
-def read_footer(size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True) -> Plan[Footer]:
+def read_footer(
+    size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True, decryption: Decryption | None = None
+) -> Plan[Footer]:
     """Plan to read the footer of a file of `size` bytes: one request, a second when it is over `guess`.
 
     What came along of the file before the footer is its `before`, unless that is as cheap to read again.
 
-    Raises `NotParquetError`, `CorruptFileError`, and `UnsupportedError` for an encrypted footer.
+    Raises `NotParquetError`, `CorruptFileError`, and `UnsupportedError` for an encrypted footer without its key.
     """
     if size < 12:
         raise NotParquetError(f"a file of {size} bytes is too small for Parquet")
@@ -423,9 +509,10 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True
     (tail,) = yield [ByteRange(first, size)]
     if len(tail) < size - first:
         raise CorruptFileError("the file is shorter than its listing says", offset=first + len(tail))
-    if tail[-4:] == ENCRYPTED_MAGIC:
+    is_encrypted = tail[-4:] == ENCRYPTED_MAGIC
+    if is_encrypted and decryption is None:
         raise UnsupportedError("the footer is encrypted; its filters cannot be read without the keys")
-    if tail[-4:] != MAGIC:
+    if tail[-4:] != MAGIC and not is_encrypted:
         raise NotParquetError("the file does not end in PAR1", offset=size - 4)
     length = int.from_bytes(tail[-8:-4], "little")
     start = size - 8 - length
@@ -439,10 +526,38 @@ def read_footer(size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True
         if len(head) < first - start:
             raise CorruptFileError("the footer is cut off", offset=start)
         raw = head + tail[:-8]
+    if is_encrypted:
+        assert decryption is not None
+        return _parse_encrypted(size, raw, decryption, before)
     try:
-        return parse_footer(size, raw, before=before)
+        footer = parse_footer(size, raw, before=before)
     except CorruptFileError as error:
         raise CorruptFileError(error.message, offset=start + (error.offset or 0)) from error
+    return footer if decryption is None else with_keys(footer, decryption)
+
+
+def with_keys(footer: Footer, decryption: Decryption) -> Footer:
+    """Return the footer of a file whose encrypted columns are opened with keys; the same one if it has none.
+
+    Raises `CorruptFileError` if the footer's key is given and does not match its signature, or if the footer was signed
+    and no longer says so.
+    """
+    if not footer.is_signed:
+        if footer.was_signed:
+            raise CorruptFileError("the footer was signed, but does not say how the file is encrypted")
+        return footer
+    opened = object.__new__(Footer)
+    opened.__dict__.update(footer.__dict__, cipher=open_signed(footer.metadata, footer.raw, decryption))
+    for derived in ("derived", "_decoded"):
+        opened.__dict__.pop(derived, None)
+    return opened
+
+
+def _parse_encrypted(file_size: int, raw: bytes, decryption: Decryption, before: bytes) -> Footer:
+    plain, cipher = open_footer(raw, decryption)
+    footer = parse_footer(file_size, plain, before=before)
+    footer.encrypted_length, footer.cipher = len(raw), cipher
+    return footer
 
 
 def unpack_footer(packed: PackedFooter) -> Footer:
@@ -771,6 +886,11 @@ def read_filter(location: FilterLocation, *, end: int) -> Plan[tuple[SplitBlockB
     """
     offset = location.offset
     stop = offset + location.length if location.length is not None else offset + HEADER_ROOM + FILTER_GUESS
+    if location.seal is not None:
+        try:
+            return (yield from read_sealed_filter(location.seal, offset, min(stop, end), end=end))
+        except ParquetBloomError as error:
+            raise _located(error, offset) from error
     wanted = ByteRange(offset, min(stop, end))
     (data,) = yield [wanted]
     if len(data) < len(wanted):

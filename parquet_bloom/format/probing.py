@@ -69,7 +69,7 @@ def check(bloom: SplitBlockBloomFilter, hashes: Sequence[int]) -> Answer:
 def _ask_alike(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answer] | None]:
     """Plan to answer in one go the usual questions: one hash, and filters of one size. None where they are others."""
     length, hashes = questions[0][0].length, questions[0][1]
-    if any(location.length != length or asked is not hashes for location, asked in questions):
+    if any(where.length != length or where.seal is not None or asked is not hashes for where, asked in questions):
         return None
     found = yield from ask_for_one(hashes, [location.offset for location, _ in questions], length, seen=seen)
     return None if found is None else [_PRESENT if one else _ABSENT for one in found]
@@ -113,8 +113,8 @@ def _ask_blocks(questions: Sequence[Question], seen: set[int]) -> Plan[list[Answ
     """Plan to answer from headers and blocks alone; None for the questions that this did not answer."""
     wanted: list[ByteRange] = []
     open_questions: list[tuple[int, int, bytes | None, Sequence[int]]] = []
-    for index, ((offset, length), hashes) in enumerate(questions):
-        layout = usual_layout(length)
+    for index, ((offset, length, seal), hashes) in enumerate(questions):
+        layout = None if seal is not None else usual_layout(length)  # an encrypted filter is read whole
         if layout is None or layout[0] <= WHOLE_FILTER_BYTES or layout[0] <= 4 * BLOCK_BYTES * len(hashes):
             continue
         num_bytes, header = layout
@@ -147,7 +147,7 @@ _PRESENT, _ABSENT = Answer((True,)), Answer((False,))
 def _ask_more(location: FilterLocation, hashes: Sequence[int], end: int) -> Plan[Answer]:
     """Plan to answer from as much of the filter as it takes."""
     try:
-        layout = usual_layout(location.length)
+        layout = None if location.seal is not None else usual_layout(location.length)
         if layout is not None and layout[0] > 2 * SEARCH_BYTES and 4 * BLOCK_BYTES * len(hashes) < layout[0]:
             answer = yield from _ask_with_search(location, *layout, hashes)
             if answer is not None:

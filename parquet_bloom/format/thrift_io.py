@@ -14,10 +14,12 @@ _Struct = TypeVar("_Struct")
 
 _NAMES = {
     "BloomFilterHeader": "the bloom filter's header",
+    "FileCryptoMetaData": "the encrypted footer",
     "FileMetaData": "the footer",
     "FooterKeyValues": "the footer",
     "PageHeader": "the page's header",
     "SlimColumnChunk": "a column chunk in the footer",
+    "SlimColumnMetaData": "a column chunk's metadata",
     "SlimFileMetaData": "the footer",
 }
 

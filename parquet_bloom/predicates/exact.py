@@ -87,7 +87,8 @@ class ReadRowGroup:
         facts = self.facts(test.reader)[self.row_group]
         num_rows, known = self.footer.row_groups[self.row_group].num_rows, facts.known
         has_all = known.num_values >= num_rows if test.leaf.is_repeated else known.num_values == num_rows
-        if facts.problem or not has_all or why_unusable(self.footer, test.leaf):
+        is_readable = not self.footer.is_encrypted(self.row_group, test.leaf)
+        if facts.problem or not has_all or not is_readable or why_unusable(self.footer, test.leaf):
             return None
         hashes = test.literals.within(known)
         return None if isinstance(hashes, str) else hashes

@@ -12,7 +12,16 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from parquet_bloom.format.footer import FilterLocation, Footer, Plan, read_filter, read_footer, unpack_footer
+from parquet_bloom.format.encryption import Decryption
+from parquet_bloom.format.footer import (
+    FilterLocation,
+    Footer,
+    Plan,
+    read_filter,
+    read_footer,
+    unpack_footer,
+    with_keys,
+)
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.storage.listing import Source
@@ -128,15 +137,19 @@ SHARED = Cache()
 """The cache of every call that is not given one of its own."""
 
 
-def footer_of(source: Source, cache: Cache) -> Plan[Footer]:
-    """Plan to return a file's footer, from the cache if it has it."""
+def footer_of(source: Source, cache: Cache, decryption: Decryption | None = None) -> Plan[Footer]:
+    """Plan to return a file's footer, from the cache if it has it. What was decrypted is not kept."""
     key = source.identity
     footer = cache.footer(key) if key else None
     if footer is None:
-        footer = yield from read_footer(source.size, guess=source.footer_guess, keeps_tail=not source.is_local)
-        if key and cache.max_bytes:
+        footer = yield from read_footer(
+            source.size, guess=source.footer_guess, keeps_tail=not source.is_local, decryption=decryption
+        )
+        if key and cache.max_bytes and footer.cipher is None:
             # The bytes before the footer are only for this call: filters have entries of their own.
             cache.put_footer(key, footer.without_tail() if footer.before else footer)
+    elif decryption is not None:
+        footer = with_keys(footer, decryption)
     return footer
 
 
@@ -144,7 +157,8 @@ def filter_of(
     source: Source, footer: Footer, row_group: int, leaf: LeafColumn, location: FilterLocation, cache: Cache
 ) -> Plan[SplitBlockBloomFilter]:
     """Plan to return a whole filter, from the cache if it has it."""
-    key = source.identity and (source.identity, row_group, leaf.index)
+    identity = source.identity if location.seal is None else None
+    key = identity and (identity, row_group, leaf.index)
     bloom: SplitBlockBloomFilter | None = cache.get(key) if key else None
     if bloom is None:
         bloom, _ = yield from read_filter(location, end=footer.start)

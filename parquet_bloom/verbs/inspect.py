@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     CorruptFileError,
+    ParquetBloomError,
     UnsupportedError,
     describe_error,
 )
@@ -23,6 +24,7 @@ from parquet_bloom.filters.stored import (
     unusable_filters,
     with_filters_of_their_tables,
 )
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import Record, Table
@@ -119,6 +121,7 @@ def inspect(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
+    decryption: Decryption | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -131,6 +134,7 @@ def inspect(
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
         columns: Leaf columns to describe. By default all.
+        decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         progress: Is called with how much is done and how much there is in all.
@@ -157,7 +161,7 @@ def inspect(
     files = []
     entries = index_entries(sources)
     of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
-    plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept)) for source, kept in of_files)
+    plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept, decryption)) for source, kept in of_files)
     strays = Strays()
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if strays.take(source, outcome):
@@ -178,15 +182,20 @@ def inspect(
 
 
 def _inspect(
-    source: Source, wanted: list[tuple[str, ...]] | None, indexed: Sequence[OtherFilter], kept: TableFilters
+    source: Source,
+    wanted: list[tuple[str, ...]] | None,
+    indexed: Sequence[OtherFilter],
+    kept: TableFilters,
+    decryption: Decryption | None,
 ) -> Plan[tuple[Footer, FileInfo]]:
-    footer = yield from read_footer(source.size)
+    footer = yield from read_footer(source.size, decryption=decryption)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
     filters: list[FilterInfo] = []
     for chunks in groups(footer.chunks_with_filters(leaves)):
         plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf in chunks)
         infos = yield from with_tail(footer, together(plans))
         filters += (info for info in infos if info)
+    filters += (_sealed(source, *chunk) for chunk in footer.sealed_chunks(leaves))
     names = {leaf.name: leaf for leaf in leaves}
     filters += (
         _of_file(source, footer, names[one.column], one)
@@ -225,6 +234,22 @@ def _of_file(source: Source, footer: Footer, leaf: LeafColumn, one: OtherFilter)
         ndv=about.ndv if about else None,
         problem=one.problem,
         format=one.format,
+    )
+
+
+def _sealed(source: Source, row_group: int, leaf: LeafColumn, error: ParquetBloomError) -> FilterInfo:
+    """Return what is known of a column chunk that could not be decrypted: not even whether it has a filter."""
+    reason = describe_error(error)
+    is_damaged = isinstance(error, CorruptFileError)
+    return FilterInfo(
+        source.name,
+        row_group,
+        leaf.name,
+        leaf.type_name,
+        0,
+        None,
+        untrusted=None if is_damaged else reason,
+        problem=reason if is_damaged else None,
     )
 
 

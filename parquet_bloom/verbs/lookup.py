@@ -21,6 +21,7 @@ from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralE
 from parquet_bloom.filters.parquet import NO_FILTER, groups, why_distrusted
 from parquet_bloom.filters.protocol import FileFilter
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
@@ -122,6 +123,7 @@ class Search:
     timezone: str | None
     cache: Cache = SHARED
     limits: Limits = DEFAULT_LIMITS
+    decryption: Decryption | None = None
     snapshot: Snapshot | None = None
     index: BloomIndex | None = None
     storage_options: StorageOptions = None
@@ -184,7 +186,7 @@ def _without_calendar(leaf: LeafColumn) -> LeafColumn:
 def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Searched]:
     if in_unicode(source.name) != source.name:
         raise UnsupportedError(NOT_UNICODE)
-    footer = yield from footer_of(source, search.cache)
+    footer = yield from footer_of(source, search.cache, search.decryption)
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
         leaf = seen = snapshot.find(footer, path)
@@ -484,6 +486,7 @@ def lookup(
     as_of: int | str | None = None,
     allow_outside: bool = False,
     strict: bool = False,
+    decryption: Decryption | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     cache: Cache | None = None,
@@ -513,6 +516,7 @@ def lookup(
         allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
             a shallow clone. By default they are kept unread.
         strict: Raise for a file that cannot be read, instead of keeping it.
+        decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
@@ -553,6 +557,7 @@ def lookup(
         timezone=timezone,
         cache=opened.cache,
         limits=limits,
+        decryption=decryption,
         snapshot=opened.table.snapshot if opened.table else None,
         index=opened.index,
         storage_options=storage_options,

@@ -17,6 +17,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.parquet import NO_FILTER, groups, why_distrusted, why_unusable
 from parquet_bloom.filters.stored import TableFilters, filters_in_footer, with_filters_of_their_tables
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, parse_path
@@ -80,6 +81,7 @@ def probe(
     *,
     as_text: bool = False,
     timezone: str | None = None,
+    decryption: Decryption | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -96,6 +98,7 @@ def probe(
         values: One value, or a list, an array or a column of values.
         as_text: The values are text that the column's type parses.
         timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         progress: Is called with how much is done and how much there is in all.
@@ -125,7 +128,7 @@ def probe(
     understood = False
     strays = Strays()
     of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=storage_options)
-    plans = ((source, _probe(source, path, literals, timezone, kept)) for source, kept in of_files)
+    plans = ((source, _probe(source, path, literals, timezone, kept, decryption)) for source, kept in of_files)
     for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
         if strays.take(source, outcome):
             pass
@@ -174,8 +177,9 @@ def _probe(
     literals: list[Any],
     timezone: str | None,
     kept: TableFilters,
+    decryption: Decryption | None,
 ) -> Plan[list[ProbeAnswer]]:
-    footer = yield from read_footer(source.size)
+    footer = yield from read_footer(source.size, decryption=decryption)
     leaf = source.find_leaf(footer.leaves, path)
     typed = [parse_literal(leaf, v.text) if isinstance(v, _Text) else v for v in literals]
     encodings = [encode_literal(leaf, v, timezone=timezone) for v in typed]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.errors import UnsupportedError, describe_error
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, with_tail
 from parquet_bloom.format.probing import ask
 from parquet_bloom.format.schema import LeafColumn
@@ -64,6 +65,7 @@ def prune(
     allow_outside: bool = False,
     exact: bool = False,
     strict: bool = False,
+    decryption: Decryption | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
     cache: Cache | None = None,
@@ -96,6 +98,7 @@ def prune(
         exact: Also read the columns of the row groups that are left, where the condition compares them with `=` or
             `IN`, and prune those that do not contain the value.
         strict: Raise for a file that cannot be read, instead of keeping it.
+        decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
@@ -140,6 +143,7 @@ def prune(
         cache=opened.cache,
         limits=limits,
         strict=strict,
+        decryption=decryption,
         log=log,
         index=opened.index,
         table=table,
@@ -172,6 +176,7 @@ class FileEvaluator:
     cache: Cache = SHARED
     limits: Limits = DEFAULT_LIMITS
     strict: bool = False
+    decryption: Decryption | None = None
     log: RequestLog | None = None
     index: BloomIndex | None = None
     table: TableFiles | None = None
@@ -350,7 +355,7 @@ class FileEvaluator:
         )
 
     def _evaluate_file(self, source: Source, binder: Binder, kept: TableFilters) -> Plan[FileVerdict]:
-        footer = yield from footer_of(source, self.cache)
+        footer = yield from footer_of(source, self.cache, self.decryption)
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)

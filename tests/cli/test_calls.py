@@ -282,7 +282,7 @@ def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said
 
 @pytest.mark.parametrize("verb", ON_SPARK)
 def test_on_spark_a_verb_takes_what_it_takes_here(verb):
-    here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits"}
+    here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits", "decryption"}
     here -= {"table", "catalog", "batch"} if verb == "add" else set()  # commits are the driver's, without Spark
     assert here <= {*SPARK_SIGNATURES[verb].parameters}
     for name in here:

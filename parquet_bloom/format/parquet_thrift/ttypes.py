@@ -3096,6 +3096,91 @@ class EncryptionAlgorithm(object):
         return not (self == other)
 
 
+class FileCryptoMetaData(object):
+    """
+    What stands in the clear before an encrypted footer: how it was encrypted, and how to find its key.
+
+    Attributes:
+     - encryption_algorithm
+     - key_metadata
+
+    """
+
+    __slots__ = (
+        'encryption_algorithm',
+        'key_metadata',
+    )
+
+
+    def __init__(self, encryption_algorithm=None, key_metadata=None,):
+        self.encryption_algorithm = encryption_algorithm
+        self.key_metadata = key_metadata
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.STRUCT:
+                    self.encryption_algorithm = EncryptionAlgorithm()
+                    self.encryption_algorithm.read(iprot)
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.STRING:
+                    self.key_metadata = iprot.readBinary()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('FileCryptoMetaData')
+        if self.encryption_algorithm is not None:
+            oprot.writeFieldBegin('encryption_algorithm', TType.STRUCT, 1)
+            self.encryption_algorithm.write(oprot)
+            oprot.writeFieldEnd()
+        if self.key_metadata is not None:
+            oprot.writeFieldBegin('key_metadata', TType.STRING, 2)
+            oprot.writeBinary(self.key_metadata)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.encryption_algorithm is None:
+            raise TProtocolException(message='Required field encryption_algorithm is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class ColumnChunk(object):
     """
     Attributes:
@@ -4003,6 +4088,7 @@ class SlimColumnChunk(object):
      - file_path
      - meta_data
      - crypto_metadata
+     - encrypted_column_metadata
 
     """
 
@@ -4010,13 +4096,15 @@ class SlimColumnChunk(object):
         'file_path',
         'meta_data',
         'crypto_metadata',
+        'encrypted_column_metadata',
     )
 
 
-    def __init__(self, file_path=None, meta_data=None, crypto_metadata=None,):
+    def __init__(self, file_path=None, meta_data=None, crypto_metadata=None, encrypted_column_metadata=None,):
         self.file_path = file_path
         self.meta_data = meta_data
         self.crypto_metadata = crypto_metadata
+        self.encrypted_column_metadata = encrypted_column_metadata
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4044,6 +4132,11 @@ class SlimColumnChunk(object):
                     self.crypto_metadata.read(iprot)
                 else:
                     iprot.skip(ftype)
+            elif fid == 9:
+                if ftype == TType.STRING:
+                    self.encrypted_column_metadata = iprot.readBinary()
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4065,6 +4158,10 @@ class SlimColumnChunk(object):
         if self.crypto_metadata is not None:
             oprot.writeFieldBegin('crypto_metadata', TType.STRUCT, 8)
             self.crypto_metadata.write(oprot)
+            oprot.writeFieldEnd()
+        if self.encrypted_column_metadata is not None:
+            oprot.writeFieldBegin('encrypted_column_metadata', TType.STRING, 9)
+            oprot.writeBinary(self.encrypted_column_metadata)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -4096,21 +4193,27 @@ class SlimRowGroup(object):
     Attributes:
      - columns
      - num_rows
+     - file_offset
      - total_compressed_size
+     - ordinal
 
     """
 
     __slots__ = (
         'columns',
         'num_rows',
+        'file_offset',
         'total_compressed_size',
+        'ordinal',
     )
 
 
-    def __init__(self, columns=None, num_rows=None, total_compressed_size=None,):
+    def __init__(self, columns=None, num_rows=None, file_offset=None, total_compressed_size=None, ordinal=None,):
         self.columns = columns
         self.num_rows = num_rows
+        self.file_offset = file_offset
         self.total_compressed_size = total_compressed_size
+        self.ordinal = ordinal
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4137,9 +4240,19 @@ class SlimRowGroup(object):
                     self.num_rows = iprot.readI64()
                 else:
                     iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.I64:
+                    self.file_offset = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
             elif fid == 6:
                 if ftype == TType.I64:
                     self.total_compressed_size = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 7:
+                if ftype == TType.I16:
+                    self.ordinal = iprot.readI16()
                 else:
                     iprot.skip(ftype)
             else:
@@ -4163,9 +4276,17 @@ class SlimRowGroup(object):
             oprot.writeFieldBegin('num_rows', TType.I64, 3)
             oprot.writeI64(self.num_rows)
             oprot.writeFieldEnd()
+        if self.file_offset is not None:
+            oprot.writeFieldBegin('file_offset', TType.I64, 5)
+            oprot.writeI64(self.file_offset)
+            oprot.writeFieldEnd()
         if self.total_compressed_size is not None:
             oprot.writeFieldBegin('total_compressed_size', TType.I64, 6)
             oprot.writeI64(self.total_compressed_size)
+            oprot.writeFieldEnd()
+        if self.ordinal is not None:
+            oprot.writeFieldBegin('ordinal', TType.I16, 7)
+            oprot.writeI16(self.ordinal)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -4205,6 +4326,7 @@ class SlimFileMetaData(object):
      - created_by
      - column_orders
      - encryption_algorithm
+     - footer_signing_key_metadata
 
     """
 
@@ -4215,16 +4337,18 @@ class SlimFileMetaData(object):
         'created_by',
         'column_orders',
         'encryption_algorithm',
+        'footer_signing_key_metadata',
     )
 
 
-    def __init__(self, schema=None, num_rows=None, row_groups=None, created_by=None, column_orders=None, encryption_algorithm=None,):
+    def __init__(self, schema=None, num_rows=None, row_groups=None, created_by=None, column_orders=None, encryption_algorithm=None, footer_signing_key_metadata=None,):
         self.schema = schema
         self.num_rows = num_rows
         self.row_groups = row_groups
         self.created_by = created_by
         self.column_orders = column_orders
         self.encryption_algorithm = encryption_algorithm
+        self.footer_signing_key_metadata = footer_signing_key_metadata
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4284,6 +4408,11 @@ class SlimFileMetaData(object):
                     self.encryption_algorithm.read(iprot)
                 else:
                     iprot.skip(ftype)
+            elif fid == 9:
+                if ftype == TType.STRING:
+                    self.footer_signing_key_metadata = iprot.readBinary()
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4326,6 +4455,10 @@ class SlimFileMetaData(object):
         if self.encryption_algorithm is not None:
             oprot.writeFieldBegin('encryption_algorithm', TType.STRUCT, 8)
             self.encryption_algorithm.write(oprot)
+            oprot.writeFieldEnd()
+        if self.footer_signing_key_metadata is not None:
+            oprot.writeFieldBegin('footer_signing_key_metadata', TType.STRING, 9)
+            oprot.writeBinary(self.footer_signing_key_metadata)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -5885,6 +6018,12 @@ EncryptionAlgorithm.thrift_spec = (
     (1, TType.STRUCT, 'AES_GCM_V1', [AesGcmV1, None], None, ),  # 1
     (2, TType.STRUCT, 'AES_GCM_CTR_V1', [AesGcmCtrV1, None], None, ),  # 2
 )
+all_structs.append(FileCryptoMetaData)
+FileCryptoMetaData.thrift_spec = (
+    None,  # 0
+    (1, TType.STRUCT, 'encryption_algorithm', [EncryptionAlgorithm, None], None, ),  # 1
+    (2, TType.STRING, 'key_metadata', 'BINARY', None, ),  # 2
+)
 all_structs.append(ColumnChunk)
 ColumnChunk.thrift_spec = (
     None,  # 0
@@ -5964,6 +6103,7 @@ SlimColumnChunk.thrift_spec = (
     None,  # 6
     None,  # 7
     (8, TType.STRUCT, 'crypto_metadata', [ColumnCryptoMetaData, None], None, ),  # 8
+    (9, TType.STRING, 'encrypted_column_metadata', 'BINARY', None, ),  # 9
 )
 all_structs.append(SlimRowGroup)
 SlimRowGroup.thrift_spec = (
@@ -5972,8 +6112,9 @@ SlimRowGroup.thrift_spec = (
     None,  # 2
     (3, TType.I64, 'num_rows', None, None, ),  # 3
     None,  # 4
-    None,  # 5
+    (5, TType.I64, 'file_offset', None, None, ),  # 5
     (6, TType.I64, 'total_compressed_size', None, None, ),  # 6
+    (7, TType.I16, 'ordinal', None, None, ),  # 7
 )
 all_structs.append(SlimFileMetaData)
 SlimFileMetaData.thrift_spec = (
@@ -5986,6 +6127,7 @@ SlimFileMetaData.thrift_spec = (
     (6, TType.STRING, 'created_by', 'UTF8', None, ),  # 6
     (7, TType.LIST, 'column_orders', (TType.STRUCT, [ColumnOrder, None], False), None, ),  # 7
     (8, TType.STRUCT, 'encryption_algorithm', [EncryptionAlgorithm, None], None, ),  # 8
+    (9, TType.STRING, 'footer_signing_key_metadata', 'BINARY', None, ),  # 9
 )
 all_structs.append(FooterKeyValues)
 FooterKeyValues.thrift_spec = (
