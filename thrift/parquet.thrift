@@ -322,15 +322,12 @@ struct SlimColumnChunk {
   1: optional string file_path
   3: optional SlimColumnMetaData meta_data
   8: optional ColumnCryptoMetaData crypto_metadata
-  9: optional binary encrypted_column_metadata
 }
 
 struct SlimRowGroup {
   1: required list<SlimColumnChunk> columns
   3: required i64 num_rows
-  5: optional i64 file_offset
   6: optional i64 total_compressed_size
-  7: optional i16 ordinal
 }
 
 struct SlimFileMetaData {
@@ -340,7 +337,6 @@ struct SlimFileMetaData {
   6: optional string created_by
   7: optional list<ColumnOrder> column_orders
   8: optional EncryptionAlgorithm encryption_algorithm
-  9: optional binary footer_signing_key_metadata
 }
 
 /** The writers' own entries alone. Their texts may be megabytes, so they are decoded only when they are asked for. */

@@ -282,7 +282,7 @@ class Footer:
         assert self.cipher is not None
         key = row_group, index
         if key not in self._decoded:
-            group, path = self.metadata.row_groups[row_group], self.leaves[index].path
+            group, path = self.whole_metadata.row_groups[row_group], self.leaves[index].path
             stored = group.columns[index]
             try:
                 ordinal = row_group if group.ordinal is None else group.ordinal
@@ -291,7 +291,7 @@ class Footer:
                 opened = ttypes.SlimColumnChunk(file_path=stored.file_path, meta_data=metadata)
                 self._decoded[key] = opened, seal, None
             except (CorruptFileError, UnsupportedError) as error:
-                self._decoded[key] = stored, None, error
+                self._decoded[key] = self.metadata.row_groups[row_group].columns[index], None, error
         return self._decoded[key]  # type: ignore[no-any-return]
 
     def is_encrypted(self, row_group: int, leaf: LeafColumn) -> bool:
@@ -473,10 +473,6 @@ class Footer:
 
 
 def _row_group(group: Any) -> RowGroup:
-    hides_extents = any(column.meta_data is None and column.crypto_metadata is not None for column in group.columns)
-    if hides_extents and None not in (group.file_offset, group.total_compressed_size):
-        start, stop = group.file_offset, group.file_offset + group.total_compressed_size
-        return RowGroup(group.num_rows, _in_int64(start), _in_int64(stop))
     extents = [pages_extent(column.meta_data) for column in group.columns if column.meta_data is not None]
     start, stop = min((start for start, _ in extents), default=0), max((stop for _, stop in extents), default=0)
     return RowGroup(group.num_rows, _in_int64(start), _in_int64(stop))
@@ -547,7 +543,7 @@ def with_keys(footer: Footer, decryption: Decryption) -> Footer:
             raise CorruptFileError("the footer was signed, but does not say how the file is encrypted")
         return footer
     opened = object.__new__(Footer)
-    opened.__dict__.update(footer.__dict__, cipher=open_signed(footer.metadata, footer.raw, decryption))
+    opened.__dict__.update(footer.__dict__, cipher=open_signed(footer.whole_metadata, footer.raw, decryption))
     for derived in ("derived", "_decoded"):
         opened.__dict__.pop(derived, None)
     return opened
@@ -557,7 +553,21 @@ def _parse_encrypted(file_size: int, raw: bytes, decryption: Decryption, before:
     plain, cipher = open_footer(raw, decryption)
     footer = parse_footer(file_size, plain, before=before)
     footer.encrypted_length, footer.cipher = len(raw), cipher
+    if footer.chunk_starts is None:
+        footer.packed_row_groups = b"".join(
+            _ROW_GROUPS.pack(*_with_extent(*both))
+            for both in zip(footer.row_groups, footer.whole_metadata.row_groups, strict=True)
+        )
+        del footer.row_groups
     return footer
+
+
+def _with_extent(known: RowGroup, group: Any) -> RowGroup:
+    """Return a row group with the extent that it says itself, if only the keys of its columns tell it."""
+    start, size = group.file_offset, group.total_compressed_size
+    if start is None or size is None or all(column.meta_data is not None for column in group.columns):
+        return known
+    return RowGroup(known.num_rows, _in_int64(start), _in_int64(start + size))
 
 
 def unpack_footer(packed: PackedFooter) -> Footer:

@@ -4088,7 +4088,6 @@ class SlimColumnChunk(object):
      - file_path
      - meta_data
      - crypto_metadata
-     - encrypted_column_metadata
 
     """
 
@@ -4096,15 +4095,13 @@ class SlimColumnChunk(object):
         'file_path',
         'meta_data',
         'crypto_metadata',
-        'encrypted_column_metadata',
     )
 
 
-    def __init__(self, file_path=None, meta_data=None, crypto_metadata=None, encrypted_column_metadata=None,):
+    def __init__(self, file_path=None, meta_data=None, crypto_metadata=None,):
         self.file_path = file_path
         self.meta_data = meta_data
         self.crypto_metadata = crypto_metadata
-        self.encrypted_column_metadata = encrypted_column_metadata
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4132,11 +4129,6 @@ class SlimColumnChunk(object):
                     self.crypto_metadata.read(iprot)
                 else:
                     iprot.skip(ftype)
-            elif fid == 9:
-                if ftype == TType.STRING:
-                    self.encrypted_column_metadata = iprot.readBinary()
-                else:
-                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4158,10 +4150,6 @@ class SlimColumnChunk(object):
         if self.crypto_metadata is not None:
             oprot.writeFieldBegin('crypto_metadata', TType.STRUCT, 8)
             self.crypto_metadata.write(oprot)
-            oprot.writeFieldEnd()
-        if self.encrypted_column_metadata is not None:
-            oprot.writeFieldBegin('encrypted_column_metadata', TType.STRING, 9)
-            oprot.writeBinary(self.encrypted_column_metadata)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -4193,27 +4181,21 @@ class SlimRowGroup(object):
     Attributes:
      - columns
      - num_rows
-     - file_offset
      - total_compressed_size
-     - ordinal
 
     """
 
     __slots__ = (
         'columns',
         'num_rows',
-        'file_offset',
         'total_compressed_size',
-        'ordinal',
     )
 
 
-    def __init__(self, columns=None, num_rows=None, file_offset=None, total_compressed_size=None, ordinal=None,):
+    def __init__(self, columns=None, num_rows=None, total_compressed_size=None,):
         self.columns = columns
         self.num_rows = num_rows
-        self.file_offset = file_offset
         self.total_compressed_size = total_compressed_size
-        self.ordinal = ordinal
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4240,19 +4222,9 @@ class SlimRowGroup(object):
                     self.num_rows = iprot.readI64()
                 else:
                     iprot.skip(ftype)
-            elif fid == 5:
-                if ftype == TType.I64:
-                    self.file_offset = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
             elif fid == 6:
                 if ftype == TType.I64:
                     self.total_compressed_size = iprot.readI64()
-                else:
-                    iprot.skip(ftype)
-            elif fid == 7:
-                if ftype == TType.I16:
-                    self.ordinal = iprot.readI16()
                 else:
                     iprot.skip(ftype)
             else:
@@ -4276,17 +4248,9 @@ class SlimRowGroup(object):
             oprot.writeFieldBegin('num_rows', TType.I64, 3)
             oprot.writeI64(self.num_rows)
             oprot.writeFieldEnd()
-        if self.file_offset is not None:
-            oprot.writeFieldBegin('file_offset', TType.I64, 5)
-            oprot.writeI64(self.file_offset)
-            oprot.writeFieldEnd()
         if self.total_compressed_size is not None:
             oprot.writeFieldBegin('total_compressed_size', TType.I64, 6)
             oprot.writeI64(self.total_compressed_size)
-            oprot.writeFieldEnd()
-        if self.ordinal is not None:
-            oprot.writeFieldBegin('ordinal', TType.I16, 7)
-            oprot.writeI16(self.ordinal)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -4326,7 +4290,6 @@ class SlimFileMetaData(object):
      - created_by
      - column_orders
      - encryption_algorithm
-     - footer_signing_key_metadata
 
     """
 
@@ -4337,18 +4300,16 @@ class SlimFileMetaData(object):
         'created_by',
         'column_orders',
         'encryption_algorithm',
-        'footer_signing_key_metadata',
     )
 
 
-    def __init__(self, schema=None, num_rows=None, row_groups=None, created_by=None, column_orders=None, encryption_algorithm=None, footer_signing_key_metadata=None,):
+    def __init__(self, schema=None, num_rows=None, row_groups=None, created_by=None, column_orders=None, encryption_algorithm=None,):
         self.schema = schema
         self.num_rows = num_rows
         self.row_groups = row_groups
         self.created_by = created_by
         self.column_orders = column_orders
         self.encryption_algorithm = encryption_algorithm
-        self.footer_signing_key_metadata = footer_signing_key_metadata
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4408,11 +4369,6 @@ class SlimFileMetaData(object):
                     self.encryption_algorithm.read(iprot)
                 else:
                     iprot.skip(ftype)
-            elif fid == 9:
-                if ftype == TType.STRING:
-                    self.footer_signing_key_metadata = iprot.readBinary()
-                else:
-                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4455,10 +4411,6 @@ class SlimFileMetaData(object):
         if self.encryption_algorithm is not None:
             oprot.writeFieldBegin('encryption_algorithm', TType.STRUCT, 8)
             self.encryption_algorithm.write(oprot)
-            oprot.writeFieldEnd()
-        if self.footer_signing_key_metadata is not None:
-            oprot.writeFieldBegin('footer_signing_key_metadata', TType.STRING, 9)
-            oprot.writeBinary(self.footer_signing_key_metadata)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -6103,7 +6055,6 @@ SlimColumnChunk.thrift_spec = (
     None,  # 6
     None,  # 7
     (8, TType.STRUCT, 'crypto_metadata', [ColumnCryptoMetaData, None], None, ),  # 8
-    (9, TType.STRING, 'encrypted_column_metadata', 'BINARY', None, ),  # 9
 )
 all_structs.append(SlimRowGroup)
 SlimRowGroup.thrift_spec = (
@@ -6112,9 +6063,8 @@ SlimRowGroup.thrift_spec = (
     None,  # 2
     (3, TType.I64, 'num_rows', None, None, ),  # 3
     None,  # 4
-    (5, TType.I64, 'file_offset', None, None, ),  # 5
+    None,  # 5
     (6, TType.I64, 'total_compressed_size', None, None, ),  # 6
-    (7, TType.I16, 'ordinal', None, None, ),  # 7
 )
 all_structs.append(SlimFileMetaData)
 SlimFileMetaData.thrift_spec = (
@@ -6127,7 +6077,6 @@ SlimFileMetaData.thrift_spec = (
     (6, TType.STRING, 'created_by', 'UTF8', None, ),  # 6
     (7, TType.LIST, 'column_orders', (TType.STRUCT, [ColumnOrder, None], False), None, ),  # 7
     (8, TType.STRUCT, 'encryption_algorithm', [EncryptionAlgorithm, None], None, ),  # 8
-    (9, TType.STRING, 'footer_signing_key_metadata', 'BINARY', None, ),  # 9
 )
 all_structs.append(FooterKeyValues)
 FooterKeyValues.thrift_spec = (

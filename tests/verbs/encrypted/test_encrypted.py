@@ -66,7 +66,7 @@ def answers(data: bytes, keys: Decryption | None, values: list[Any], column: str
     return [
         [(row.row_group, row.value, row.answer, row.reason) for row in probed],
         found.select(["key", "row_group", "reason"]).to_pylist(),
-        [(row.row_group, row.answer, row.reason, row.by, row.num_rows) for row in pruned],
+        [(row.row_group, row.answer, row.reason, row.by, row.num_rows, row.start, row.stop) for row in pruned],
         [(row.row_group, row.column, row.num_bytes, row.fpp, row.num_values, row.problem) for row in inspected],
     ]
 
