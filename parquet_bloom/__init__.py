@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe, ProbeAnswer, probe
     from parquet_bloom.verbs.prune import prune
+    from parquet_bloom.verbs.recover import FileRecovered, Recovered, recover
     from parquet_bloom.verbs.retrofit import AddedFilter, FileAdded, SkippedChunk, SkippedColumn, Status
     from parquet_bloom.verbs.sql import execute
     from parquet_bloom.verbs.verdicts import (
@@ -79,6 +80,7 @@ _HOMES = {
     "FileAdded": "verbs.retrofit",
     "FileDropped": "verbs.drop",
     "FileInfo": "verbs.inspect",
+    "FileRecovered": "verbs.recover",
     "FileVerdict": "verbs.verdicts",
     "FilterExistsError": "errors",
     "FilterInfo": "verbs.inspect",
@@ -99,6 +101,7 @@ _HOMES = {
     "ProbeAnswer": "verbs.probe",
     "Progress": "verbs.parallel",
     "Pruning": "verbs.verdicts",
+    "Recovered": "verbs.recover",
     "RequestLog": "storage.drive",
     "RowGroupVerdict": "verbs.verdicts",
     "SkippedChunk": "verbs.retrofit",
@@ -122,6 +125,7 @@ _HOMES = {
     "lookup": "verbs.lookup",
     "probe": "verbs.probe",
     "prune": "verbs.prune",
+    "recover": "verbs.recover",
     "verify": "verbs.verify",
 }
 
@@ -145,6 +149,7 @@ __all__ = [
     "FileAdded",
     "FileDropped",
     "FileInfo",
+    "FileRecovered",
     "FileVerdict",
     "FilterExistsError",
     "FilterInfo",
@@ -164,6 +169,7 @@ __all__ = [
     "ProbeAnswer",
     "Progress",
     "Pruning",
+    "Recovered",
     "RequestLog",
     "RowGroupVerdict",
     "SkippedChunk",
@@ -190,6 +196,7 @@ __all__ = [
     "paimon",
     "probe",
     "prune",
+    "recover",
     "spark",
     "verify",
 ]

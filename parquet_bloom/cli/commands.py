@@ -58,6 +58,7 @@ from parquet_bloom.cli.output import (
     print_inspection,
     print_probe,
     print_pruning,
+    print_recovered,
     print_rows,
     print_verification,
     progress_bar,
@@ -202,6 +203,12 @@ def probe(
 @strict_option
 @force_option
 @any_name_option
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Append to the files themselves, without a copy: readers may fail meanwhile, and after a crash a file needs "
+    "`parquet-bloom recover`.",
+)
 @format_options
 @storage_option
 @engine_options
@@ -224,6 +231,7 @@ def add(
     Examples:
       parquet-bloom add events/ --column user_id --dry-run
       parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
+      parquet-bloom add huge.parquet -c user_id --in-place
       parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
       parquet-bloom add lake/events --table -c user_id
       parquet-bloom add db.events --table iceberg --catalog prod -c user_id
@@ -285,6 +293,33 @@ def drop(
     else:
         print_rows(dropped, output_format, dropped.rows)
     end_with(ERROR if dropped.errors else MATCH)
+
+
+@main.command()
+@paths_argument
+@dry_run_option
+@jobs_option
+@strict_option
+@any_name_option
+@format_options
+def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
+    """Repair files whose `add --in-place` was killed.
+
+    Cuts a local file back to what it was before, byte for byte. Only filters and a part of a footer that `add` was
+    writing are cut away: a file that ends in anything else is refused, and a whole one is left alone.
+
+    \b
+    Example:
+      parquet-bloom recover huge.parquet --dry-run
+      parquet-bloom recover events/
+    """
+    with progress_bar("recovering") as progress:
+        recovered = parquet_bloom.recover(paths, progress=progress, **options)
+    if output_format == "table":
+        print_recovered(recovered)
+    else:
+        print_rows(recovered, output_format, recovered.rows)
+    end_with(ERROR if recovered.errors else MATCH)
 
 
 @main.command()

@@ -16,6 +16,7 @@ OPTIONS = {
     "exact": "--exact",
     "force": "--force",
     "fpp": "--fpp",
+    "in_place": "--in-place",
     "max_bytes": "--max-bytes",
     "max_expected_fpp": "--max-expected-fpp",
     "ndv": "--ndv",

@@ -178,6 +178,7 @@ _LOCAL_ONLY = {
     "decryption": "--keys-file gives keys to this process, and Spark's executors are others; leave out --engine spark",
     "as_of": "--as-of reads a table's log, which is done here and not on Spark",
     "table": "--table commits to a table, which is done here and not on Spark",
+    "in_place": "--in-place changes local files, which is done here and not on Spark",
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",
 }
 
@@ -218,7 +219,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def one_table(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
     """Return the one path, and leave those of `options` that a table takes."""
-    for name in ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name"):
+    for name in ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name", "in_place"):
         if options.pop(name):
             raise click.UsageError(f"--{name.replace('_', '-')} makes no sense with --table")
     if len(paths) != 1:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.paimon import Attached
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe
+    from parquet_bloom.verbs.recover import Recovered
     from parquet_bloom.verbs.verdicts import Pruning
     from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
@@ -431,11 +432,27 @@ def print_dropped(dropped: Dropped) -> None:
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
 
 
+def print_recovered(recovered: Recovered) -> None:
+    """Print the outcome of `recover`."""
+    for row in recovered.rows:
+        would = "would be " if row.status == "planned" else ""
+        if row.error:
+            _refuse(row.path, f"refused: {row.error}")
+        elif row.bytes_cut:
+            say(f"{row.path}: {would}cut back to what it was before `add`, by {count_text(row.bytes_cut, 'byte')}")
+        else:
+            say(f"{row.path}: {'nothing to do' if row.notes else 'whole, nothing to do'}")
+        for note in row.notes:
+            say(as_options(note), 2, color="yellow")
+    cut = sum(bool(row.bytes_cut) for row in recovered.rows)
+    _print_total(len(recovered.rows), [], ", ".join(filter(None, (f"{cut:,} cut back", _refused(recovered)))))
+
+
 def _older(filters: int) -> str:
     return count_text(filters, "older filter")
 
 
-def _refused(result: Added | Dropped) -> str:
+def _refused(result: Added | Dropped | Recovered) -> str:
     refused = sum(bool(row.error) for row in result.rows)
     return f"{refused:,} refused" if refused else ""
 

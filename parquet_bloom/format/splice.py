@@ -10,11 +10,12 @@ removed one is the only other thing that can change. (thrift-compact-protocol.md
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format.footer import MAGIC
 from parquet_bloom.format.thrift_io import varint
 
 FilterEdit = tuple[int, int] | None
@@ -37,6 +38,64 @@ def splice_filters(footer: bytes, edits: Mapping[tuple[int, int], FilterEdit]) -
         pieces += footer[copied:start], _emit(footer, fields, edits[key])
         copied = stop
     return b"".join([*pieces, footer[copied:]])
+
+
+def is_cut_off_splice(footer: bytes, part: bytes, lengths: Mapping[int, int]) -> bool:
+    """Return whether some splice of filters into `footer`, its length and the magic begin with `part`, and go on.
+
+    `lengths` has the filters that the splice may name: offset -> length.
+    """
+    done = copied = 0
+    for _, start, fields, stop in _column_metadata(footer, _all_chunks(footer)):
+        rest = part[done:]
+        piece = footer[copied:start]
+        if len(rest) <= len(piece):
+            return piece.startswith(rest)
+        if not rest.startswith(piece):
+            return False
+        done += len(piece)
+        emitted = _emitted(footer, fields, stop, part[done:], lengths)
+        if emitted is None:
+            return False
+        done += len(emitted)
+        copied = stop + 1
+        if done >= len(part):
+            return True
+    piece = footer[copied:]
+    end = piece + (done + len(piece)).to_bytes(4, "little") + MAGIC
+    return len(part) - done < len(end) and end.startswith(part[done:])
+
+
+def _all_chunks(footer: bytes) -> Iterator[tuple[int, int]]:
+    for group, (at, _) in enumerate(pairwise(_structs(footer, _one(footer, 0, _ROW_GROUPS, _LIST)))):
+        columns = len(_structs(footer, _one(footer, at, _COLUMNS, _LIST))) - 1
+        yield from ((group, column) for column in range(columns))
+
+
+def _emitted(footer: bytes, fields: list[_Field], stop: int, part: bytes, lengths: Mapping[int, int]) -> bytes | None:
+    """Return the ColumnMetaData that `part` begins with, or that begins with `part`, if a splice could have made it."""
+    same = footer[fields[0].start : stop + 1] if fields else footer[stop : stop + 1]
+    ways = [same, _emit(footer, fields, None) + b"\0"]
+    before = [f for f in takewhile(lambda f: f.id <= _FILTER_LENGTH, fields) if f.id < _FILTER_OFFSET]
+    previous = before[-1].id if before else 0
+    lead = _emit(footer, before, None) + _header(previous, _FILTER_OFFSET, _I64)
+    if part.startswith(lead):
+        offset = _zigzag(part, len(lead))
+        offsets = lengths if offset is None else {offset} & lengths.keys()
+        ways += (_emit(footer, fields, (each, lengths[each])) + b"\0" for each in offsets)
+    else:
+        ways.append(lead)
+    return next((way for way in ways if part.startswith(way) or way.startswith(part)), None)
+
+
+def _zigzag(data: bytes, at: int) -> int | None:
+    """Return the number, not negative, whose zigzag varint starts at `at`; None where the bytes end before it does."""
+    value = 0
+    for shift, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * shift
+        if byte < 0x80:
+            return value >> 1
+    return None
 
 
 def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes:

@@ -115,7 +115,7 @@ class Rewrite:
                 )
             if not self._in_place and os.path.lexists(self._target):
                 raise FilterExistsError(f"{self._target} already exists; choose another path, or remove it first")
-            self._checksums = _Checksums.of(self._old_path, self._old.fileno()) if self._in_place else None
+            self._checksums = Checksums.of(self._old_path, self._old.fileno()) if self._in_place else None
             self._temporary, self._fd = _create_locked(self._target)
             undo.callback(_close, self._fd)
             undo.callback(_discard, self._temporary)
@@ -123,7 +123,7 @@ class Rewrite:
 
     def _exclude_others(self) -> None:
         try:
-            _lock(self._old.fileno(), self._old_path)
+            lock(self._old.fileno(), self._old_path)
         except BlockingIOError:
             raise self._is_busy() from None
 
@@ -138,10 +138,10 @@ class Rewrite:
         owners = {os.geteuid()}
         if os.geteuid() == 0:  # which gives a file to its owner just before it is renamed
             owners.add(os.fstat(self._old.fileno()).st_uid)
-        side = leftovers(_Checksums.path_of(self._target)) if self._in_place else []
+        side = leftovers(Checksums.path_of(self._target)) if self._in_place else []
         try:
             for path in side:
-                _remove_leftover(path, {_Checksums.MAGIC}, owners)
+                _remove_leftover(path, {Checksums.MAGIC}, owners)
             for path in leftovers(self._target):  # zeros are a copy that a power cut has lost
                 if _remove_leftover(path, {MAGIC, bytes(len(MAGIC))}, owners):
                     yield path
@@ -189,7 +189,7 @@ class Rewrite:
             self._check_unchanged(self._old_path.stat())
         except FileNotFoundError:
             raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
-        if not _is_at(self._fd, self._temporary):  # which those may do who can write to the folder
+        if not is_at(self._fd, self._temporary):  # which those may do who can write to the folder
             raise ConcurrentChangeError(f"{self._temporary} was removed or replaced; nothing was written")
         if self._in_place:
             self._replace()
@@ -199,7 +199,7 @@ class Rewrite:
             except FileExistsError:
                 raise FilterExistsError(f"{self._target} already exists; it was created meanwhile") from None
         # From here on the file is written, and nothing may raise.
-        _sync_directory(self._target.parent)
+        sync_directory(self._target.parent)
         if self._checksums:
             with contextlib.suppress(OSError, UnsupportedError):  # without a side file the data is merely unchecked
                 self._checksums.rewrite(self._fd, self._keep)
@@ -208,7 +208,7 @@ class Rewrite:
         # A checksum file that does not fit makes Spark fail, one that is missing does not: so it goes first
         # and comes back last.
         if self._checksums:
-            _unlink(self._checksums.path)
+            unlink(self._checksums.path)
         self._temporary.replace(self._target)
 
     def _check_unchanged(self, status: os.stat_result) -> None:
@@ -229,7 +229,7 @@ class Rewrite:
             os.utime(self._fd, ns=(old.st_atime_ns, old.st_mtime_ns))
 
 
-class _Checksums:
+class Checksums:
     """The side file `.NAME.crc` that Hadoop's local file system writes and insists on.
 
     `crc\\0`, int32 big-endian bytes per chunk, then a CRC-32 (big-endian) for each chunk of the data file.
@@ -242,10 +242,11 @@ class _Checksums:
 
     @staticmethod
     def path_of(data_file: Path) -> Path:
+        """Return the path of a file's side file."""
         return data_file.with_name(f".{data_file.name}.crc")
 
     @classmethod
-    def of(cls, data_file: Path, fd: int) -> _Checksums | None:
+    def of(cls, data_file: Path, fd: int) -> Checksums | None:
         """Return the side file of `data_file` if it has one; refuses one that does not fit its end."""
         path = cls.path_of(data_file)
         size = os.fstat(fd).st_size
@@ -334,7 +335,7 @@ def _copy_extended_attributes(source: int, target: int) -> None:
                 os.setxattr(target, name, os.getxattr(source, name))
 
 
-def _lock(fd: int, path: Path) -> bool:
+def lock(fd: int, path: Path) -> bool:
     """Lock a file, and return False where the file system has no locks; raises `BlockingIOError` if others hold it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -342,12 +343,12 @@ def _lock(fd: int, path: Path) -> bool:
         raise
     except OSError:
         return False
-    if not _is_at(fd, path):
+    if not is_at(fd, path):
         raise BlockingIOError  # its writer renamed it between our open and our lock
     return True
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def is_at(fd: int, path: Path) -> bool:
     """Return whether an open file is the one that has this name."""
     try:
         return os.path.samestat(os.fstat(fd), path.lstat())
@@ -366,7 +367,7 @@ def create(target: Path, data: bytes, *, like: Iterable[os.stat_result] = ()) ->
     """
     with _written(target, data, [*like] or [_last_beside(target)]) as temporary:
         _appear(temporary, target)
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
 
 
 @contextlib.contextmanager
@@ -391,7 +392,7 @@ def new_file(target: Path) -> Iterator[BinaryIO]:
     finally:
         _discard(temporary)
         _close(fd)
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
 
 
 def _usual_mode(target: Path) -> int:
@@ -440,7 +441,7 @@ def _create_locked(target: Path) -> tuple[Path, int]:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             _require_own(fd, path)
-            _lock(fd, path)
+            lock(fd, path)
         except BlockingIOError:  # another writer took it for a leftover before it was locked
             _close(fd)
             _discard(path)
@@ -477,7 +478,7 @@ def _remove_leftover(path: Path, beginnings: set[bytes], owners: set[int]) -> in
         return 0
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners or not _lock(fd, path):
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners or not lock(fd, path):
             return 0
         if status.st_size and read_at(fd, 4, 0) not in beginnings:
             return 0
@@ -553,8 +554,8 @@ def require_links(path: Path) -> None:
             f"{path.parent} is on a file system without hard links, where two writers may replace each other's files"
         ) from None
     finally:
-        _unlink(other)
-        _unlink(path)
+        unlink(other)
+        unlink(path)
 
 
 def _discard(temporary: Path) -> None:
@@ -563,7 +564,8 @@ def _discard(temporary: Path) -> None:
         temporary.unlink()
 
 
-def _unlink(path: Path) -> None:
+def unlink(path: Path) -> None:
+    """Remove a file unless it is gone already."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 
@@ -573,7 +575,8 @@ def _close(fd: int) -> None:
         os.close(fd)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Have a folder's new and removed names on the disk."""
     with contextlib.suppress(OSError):  # some file systems cannot
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

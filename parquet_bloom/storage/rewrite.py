@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
-from parquet_bloom.storage import local_files, s3
+from parquet_bloom.storage import in_place, local_files, s3
 from parquet_bloom.storage.drive import etag
 from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
 from parquet_bloom.storage.store_errors import ask
@@ -50,6 +51,32 @@ def rewrite(source: Source, keep: int, *, target: str | None = None, keep_mtime:
     if s3.is_s3(source.fs):
         return s3.S3Rewrite(source.fs, source.path, keep, etag=etag(source), target=target)
     return _ObjectRewrite(source, keep, target)
+
+
+def append_in_place(source: Source, *, keep_mtime: bool = False) -> Rewrite:
+    """Return a rewrite that appends to `source` itself; see `storage/in_place.py` for what that means to readers."""
+    require_in_place(source)
+    return in_place.Append(Path(source.path), version=source.version, keep_mtime=keep_mtime)
+
+
+def cut_in_place(source: Source, size: int) -> None:
+    """Cut a local file to `size` bytes; raises `ConcurrentChangeError` if it changed or is being written."""
+    require_in_place(source)
+    in_place.cut(Path(source.path), size, version=source.version)
+
+
+def require_in_place(source: Source) -> None:
+    """Raise `UnsupportedError` unless a file can be changed where it is."""
+    if source.local is None:
+        raise UnsupportedError(f"only local files can be changed in place; {source.name} is in a store")
+    if reason := in_place.why_not_in_place(source.local):
+        raise UnsupportedError(f"the file cannot be changed in place: {reason}")
+
+
+def links_to(source: Source) -> Iterator[str]:
+    """Yield a sentence if a local file has other names, under which it is changed, too."""
+    if (count := os.stat(source.path).st_nlink) > 1:
+        yield f"the file has {count} hard links, and is changed under all of these names"
 
 
 class _ObjectRewrite:

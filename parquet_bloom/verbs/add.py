@@ -33,6 +33,7 @@ def add(
     force: bool = False,
     allow_large: bool = False,
     any_name: bool = False,
+    in_place: bool = False,
     strict: bool = False,
     jobs: int | None = None,
     filesystem: Any = None,
@@ -72,6 +73,8 @@ def add(
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         allow_large: Write filters even if they are larger than 1 MiB and than their file.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        in_place: Append to local files where they are, without a copy, for files that do not fit twice on their disk.
+            Readers may fail while filters are appended, and after a crash the file needs `recover`.
         strict: Raise for the first file that is refused, before anything is written.
         jobs: Threads. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
@@ -108,6 +111,7 @@ def add(
             force=force,
             allow_large=allow_large,
             any_name=any_name,
+            in_place=in_place,
             rates=rates_of(columns),
         )
         return add_files(
@@ -127,6 +131,7 @@ def add(
         "keep_mtime": keep_mtime,
         "force": force,
         "any_name": any_name,
+        "in_place": in_place,
         "strict": strict,
         "filesystem": filesystem is not None,
     }.items():

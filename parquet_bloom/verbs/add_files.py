@@ -31,7 +31,14 @@ from parquet_bloom.format.splice import splice_filters
 from parquet_bloom.results import Table
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
-from parquet_bloom.storage.rewrite import Rewrite, rewrite, summaries_above
+from parquet_bloom.storage.rewrite import (
+    Rewrite,
+    append_in_place,
+    links_to,
+    require_in_place,
+    rewrite,
+    summaries_above,
+)
 from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
 from parquet_bloom.verbs.retrofit import (
@@ -108,6 +115,7 @@ class AddOptions:
     for_swap: bool = False
     snapshot: Snapshot | None = None
     any_name: bool = False
+    in_place: bool = False
     rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -162,6 +170,8 @@ def add_files(
     progress: Progress | None,
 ) -> Added:
     """Return what was done to give the files at `paths` filters."""
+    if options.in_place and output is not None:
+        raise ValueError("in_place= changes the files where they are; leave out output=")
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
     plans = plan_adds(sources, targets, options)
     raise_refusals(plans, strict=strict)
@@ -186,7 +196,14 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
     for plan in plans:
         if plan.has_work and plan.target is None:
             plan.notes += summaries_above(plan.source, SUMMARY)
+        if plan.has_work and options.in_place:
+            plan.notes += [IN_PLACE, *links_to(plan.source)]
     return plans
+
+
+IN_PLACE = (
+    "in place: while filters are appended, readers may fail, and after a crash the file needs `parquet-bloom recover`"
+)
 
 
 def write_adds(
@@ -228,6 +245,8 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
         footer, leaves, stored = outcome
         plan.footer = footer
         require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
+        if options.in_place:
+            require_in_place(source)
         leaves = _buildable(plan, leaves, options)
         present = {(f.row_group, f.leaf.index): f for f in stored}
         for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
@@ -366,7 +385,7 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
         with tick.part(_num_bytes(chunk), chunk.num_values) as count:
             return _build(chunks, row_group, leaf, own, lambda: stop.is_set() or failed.is_set(), count)
 
-    with rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime) as out:
+    with _opened(plan, options) as out:
         note_stale(out, plan.notes)
         # Closed here, or the threads of a run that failed would be waited for wherever the garbage is collected.
         with background(out.copy) as copied, closing(map_in_order(build, plan.build, threads, failed)) as built:
@@ -398,6 +417,13 @@ def _column_chunks(plan: AddPlan) -> ColumnChunks:
 
     assert plan.footer is not None
     return ColumnChunks(plan.source, plan.footer)
+
+
+def _opened(plan: AddPlan, options: AddOptions) -> Rewrite:
+    """Return what is to become the new file, which starts with the old one's bytes."""
+    if options.in_place:
+        return append_in_place(plan.source, keep_mtime=options.keep_mtime)
+    return rewrite(plan.source, plan.source.size, target=plan.target, keep_mtime=options.keep_mtime)
 
 
 def _leave(plan: AddPlan, options: AddOptions) -> FileAdded:

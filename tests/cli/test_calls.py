@@ -17,7 +17,7 @@ from parquet_bloom.cli.commands import main
 from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup")
+VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "recover")
 OTHERS = (
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
@@ -134,6 +134,12 @@ def spark_calls(monkeypatch, tmp_path):
         ("drop a --restore -o out", "drop(['a'], restore=True, output='out')"),
         ("drop a --dry-run --keep-mtime", "drop(['a'], dry_run=True, keep_mtime=True)"),
         ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
+        ("add a -c x --in-place", "add(['a'], ['x'], in_place=True)"),
+        ("recover a", "recover(['a'])"),
+        (
+            "recover a b -n --any-name --jobs 2 --strict",
+            "recover(['a', 'b'], dry_run=True, any_name=True, jobs=2, strict=True)",
+        ),
         ("verify a", "verify(['a'])"),
         ("verify a b -c x --jobs 1", "verify(['a', 'b'], ['x'], jobs=1)"),
         ("prune a -w x=1", "prune(['a'], 'x=1')"),
@@ -283,7 +289,8 @@ def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said
 @pytest.mark.parametrize("verb", ON_SPARK)
 def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits", "decryption"}
-    here -= {"table", "catalog", "batch"} if verb == "add" else set()  # commits are the driver's, without Spark
+    if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
+        here -= {"table", "catalog", "batch", "in_place"}
     assert here <= {*SPARK_SIGNATURES[verb].parameters}
     for name in here:
         assert SPARK_SIGNATURES[verb].parameters[name].default == SIGNATURES[verb].parameters[name].default

@@ -16,6 +16,7 @@ from parquet_bloom.verbs.drop import Dropped
 from parquet_bloom.verbs.index import IndexState
 from parquet_bloom.verbs.inspect import Inspection
 from parquet_bloom.verbs.probe import Probe
+from parquet_bloom.verbs.recover import Recovered
 from parquet_bloom.verbs.verdicts import Pruning
 from parquet_bloom.verbs.verify import Verification
 
@@ -36,6 +37,7 @@ RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Verification: (lambda file: parquet_bloom.verify(file), Verification(())),
     Added: (lambda file: parquet_bloom.add(file, "id", replace=True), Added(())),
     Dropped: (lambda file: parquet_bloom.drop(file), Dropped(())),
+    Recovered: (lambda file: parquet_bloom.recover(file), Recovered(())),
     IndexState: (lambda file: parquet_bloom.index.create(file, "id"), IndexState("", 0, 0, 0, ())),
 }
 
