@@ -28,7 +28,7 @@ import parquet_bloom.cli.commands as cli
 import parquet_bloom.cli.output as output
 from parquet_bloom.verbs.inspect import Inspection
 
-def inspect(paths, columns, *, storage_options, progress):
+def inspect(paths, columns, *, progress, **_):
     if progress:
         progress(3, 7)
     sys.stdin.readline()
