@@ -443,7 +443,9 @@ class Footer:
                 f"bloom_filter_length {length} does not fit between the filter's offset and the footer",
                 offset=offset,
             )
-        if self.cipher is not None and self.is_encrypted(row_group, leaf) and self.cipher.is_bound:
+        if self.cipher is not None and self.is_encrypted(row_group, leaf):
+            if not self.cipher.is_bound:
+                raise CorruptFileError("the filter is not authenticated, although the file is encrypted", offset=offset)
             # It is authenticated as the filter of this very column chunk, so it need not be held against others.
             return FilterLocation(offset, length, self._opened(row_group, leaf.index)[1])
         if not self.has_filters_apart and (row_group, leaf.index) in self._overlapping:

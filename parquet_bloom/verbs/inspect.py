@@ -191,11 +191,12 @@ def _inspect(
     footer = yield from read_footer(source.size, decryption=decryption)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
     filters: list[FilterInfo] = []
-    for chunks in groups(footer.chunks_with_filters(leaves)):
+    sealed = {(row_group, leaf): error for row_group, leaf, error in footer.sealed_chunks(leaves)}
+    for chunks in groups(chunk for chunk in footer.chunks_with_filters(leaves) if chunk not in sealed):
         plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf in chunks)
         infos = yield from with_tail(footer, together(plans))
         filters += (info for info in infos if info)
-    filters += (_sealed(source, *chunk) for chunk in footer.sealed_chunks(leaves))
+    filters += (_sealed(source, *chunk, error) for chunk, error in sealed.items())
     names = {leaf.name: leaf for leaf in leaves}
     filters += (
         _of_file(source, footer, names[one.column], one)
