@@ -28,13 +28,13 @@ DuckDB (tried: 2.0) authenticates modules without any AAD, and does not say whic
 
 from __future__ import annotations
 
-import base64
 import binascii
 import enum
 import json
 import struct
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.format.parquet_thrift import ttypes
@@ -63,13 +63,13 @@ class Module(enum.IntEnum):
 
 
 class Decryption:
-    """The keys for reading encrypted files. They are never shown, logged or cached.
+    """The keys for reading encrypted files. They are never shown or logged.
 
     Args:
         footer_key: The key of the footer, and of the columns that are encrypted with it. Keys have 16, 24 or 32 bytes.
         column_keys: The keys of columns, by name, such as `{"user.id": key}`.
         key_retriever: Is called with the key metadata that a file stores, as bytes, for a key that was not given. It
-            returns the key, or None if there is none.
+            returns the key, or None if there is none. It is called once for each key of a file.
         unwrap_key: Is called for files by Spark or by pyarrow's `CryptoFactory`, whose key metadata has keys that a key
             management service wrapped: with the wrapped key and the master key's id, both as text. It returns the key,
             as `unwrap_key` of pyarrow's `KmsClient` does.
@@ -211,7 +211,7 @@ def _key_of(text: Any, name: str) -> bytes:
         if colon and form == "hex":
             return _checked(bytes.fromhex(digits), name)
         if colon and form == "base64":
-            return _checked(base64.b64decode(digits, validate=True), name)
+            return _checked(binascii.a2b_base64(digits, strict_mode=True), name)
     except (ValueError, TypeError):
         raise ValueError(f"{name}: the digits do not spell a key of 16, 24 or 32 bytes") from None
     raise ValueError(f"{name}: a key is written as hex: or base64: and its digits")
@@ -251,8 +251,8 @@ def _text(material: Mapping[str, Any], name: str) -> str:
 
 def _from_base64(text: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
         raise CorruptFileError("the key material does not decode") from None
 
 
@@ -294,10 +294,11 @@ def _module(data: bytes, start: int, what: str) -> bytes:
     return data[first : first + length]
 
 
-class Seal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Seal:
     """What opens the modules of one column chunk: a key, and the AAD up to the type and from the ordinals on."""
 
-    key: bytes
+    key: bytes = field(repr=False)
     prefix: bytes
     suffix: bytes
 

@@ -46,7 +46,7 @@ PARQUET = "Parquet"
 @dataclass(frozen=True, slots=True, repr=False)
 class FilterInfo(Record):
     """One filter as it stands in a file; one that is damaged says so in `problem`, one of a type whose filters never
-    prune in `untrusted`.
+    prune in `untrusted`, as does an encrypted column chunk whose key was not given: it may or may not have a filter.
 
     `format` is Parquet, or that of Hudi, Paimon or the index. These cover a whole file, so their `row_group`
     is None.

@@ -20,7 +20,7 @@ from parquet_bloom.format.thrift_io import decode, encode
 FOOTER, COLUMN_METADATA, FILTER_HEADER, FILTER_BITSET = 0, 1, 8, 9
 
 
-def module(key: bytes, aad: bytes, plain: bytes) -> bytes:
+def module(key: bytes, aad: bytes | None, plain: bytes) -> bytes:
     nonce = os.urandom(12)
     sealed = AESGCM(key).encrypt(nonce, plain, aad)
     return (len(sealed) + 12).to_bytes(4, "little") + nonce + sealed

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 from click.testing import CliRunner
-from encrypted import encrypted
+from encrypted import encrypted, module
 from files import footer_bytes, snapshot, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,9 +27,12 @@ from hypothesis import strategies as st
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, Cache, Decryption, add, drop, inspect, lookup, probe, prune
 from parquet_bloom.cli.commands import main
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError
+from parquet_bloom.format.footer import read_footer
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import listing
+from parquet_bloom.storage.drive import run as run_plan
+from parquet_bloom.storage.listing import find
 
 FOOTER, ID, NAME = b"0123456789abcdef", b"fedcba9876543210-id-key-", b"fedcba9876543210fedcba9876543210"
 KEYS = {"footer_key": FOOTER, "column_keys": {"id": ID, "name": NAME}}
@@ -253,6 +256,20 @@ def test_duckdb_files(tmp_path: Path) -> None:
     assert row.reason == f"the footer does not decrypt: {WRONG}"
 
 
+def test_a_filter_that_nothing_authenticates_is_not_used() -> None:
+    """A footer as DuckDB encrypts it: without AADs, and with columns that do not say whether they are encrypted."""
+    algorithm = ttypes.EncryptionAlgorithm(AES_GCM_V1=ttypes.AesGcmV1())
+    about, raw = encode(ttypes.FileCryptoMetaData(encryption_algorithm=algorithm)), footer_bytes(PLAIN)
+    footer = about + module(FOOTER, None, raw)
+    sealed = PLAIN[: len(PLAIN) - 8 - len(raw)] + footer + len(footer).to_bytes(4, "little") + b"PARE"
+    for row in probe(io.BytesIO(sealed), "id", 1, decryption=Decryption(footer_key=FOOTER)):
+        assert row.answer == MIGHT_MATCH
+        assert row.reason.startswith("the filter is not authenticated, although the file is encrypted")
+    for exact in (False, True):
+        assert prune(io.BytesIO(sealed), "id = 1", decryption=Decryption(footer_key=FOOTER), exact=exact).might_match
+    assert not prune(io.BytesIO(sealed), "id = -1", decryption=Decryption(footer_key=FOOTER)).might_match
+
+
 @pytest.fixture
 def reference() -> Path:
     if not (folder := os.environ.get("PARQUET_TESTING_DATA")):
@@ -455,8 +472,11 @@ def test_no_text_shows_a_key() -> None:
     keys = Decryption(**KEYS, key_retriever=lambda _: None, unwrap_key=lambda *_: None, aad_prefix=b"x")
     assert repr(keys) == "<Decryption: a footer key, keys of 2 columns, a key retriever, unwraps keys, an AAD prefix>"
     evaluated = prune(io.BytesIO(encrypted(PLAIN, FOOTER)), "id = 1", decryption=Decryption(**KEYS))
+    (source,) = find([io.BytesIO(encrypted(PLAIN, FOOTER, {"id": ID, "name": NAME}))])
+    footer = run_plan(source, read_footer(source.size, decryption=Decryption(**KEYS)))
+    locations = [footer.filter_location(0, leaf) for leaf in footer.leaves]
     for key in (FOOTER, ID, NAME):
-        assert key.decode() not in repr(evaluated) + evaluated.explain()
+        assert key.decode() not in f"{evaluated!r} {evaluated.explain()} {footer!r} {locations!r}"
 
 
 def test_a_key_retriever_is_asked_once_for_a_key_of_a_file() -> None:
