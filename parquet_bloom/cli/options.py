@@ -171,6 +171,9 @@ def storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return options
 
 
+_OF_SPARK = ("spark",)
+
+
 # ---- engines -----------------------------------------------------------------------------
 
 _LOCAL_ONLY = {
@@ -191,6 +194,8 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if engine == "local":
             if master is not None:
                 raise click.UsageError("--master is for Spark; say --engine spark with it")
+            if options.get("storage") == _OF_SPARK:
+                raise click.UsageError("--storage-option spark takes Spark's settings; say --engine spark with it")
             return command(verb=getattr(parquet_bloom, command.__name__), **options)
         for name, why_not in _LOCAL_ONLY.items():
             if options.get(name):
@@ -200,8 +205,12 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
             from parquet_bloom.spark.console import call
 
             options = {name: value for name, value in options.items() if name not in _LOCAL_ONLY}
-            return call(command.__name__, master, *arguments, **options)
+            if takes_those_of_spark:
+                options["storage_options"] = "spark"
+            return call(command.__name__, master, *arguments, hide=hide_options, **options)
 
+        if takes_those_of_spark := options.get("storage") == _OF_SPARK:
+            options["storage"] = ()
         return command(verb=verb, **options)
 
     where = click.option(

@@ -12,7 +12,8 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.predicates.parsing import to_predicate, why_unused
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.spark.session import changed, running
-from parquet_bloom.spark.tasks import live_sources_of, to_arrow
+from parquet_bloom.spark.stores import SparkOptions, settled
+from parquet_bloom.spark.tasks import driver_reads, live_sources_of, to_arrow
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.verbs.add_files import Added
 from parquet_bloom.verbs.drop import Dropped, FileDropped
@@ -36,22 +37,28 @@ def call(
     *arguments: Any,
     timezone: str | None = None,
     catalog: str | None = None,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
+    hide: Callable[[dict[str, Any]], None] = lambda options: None,
     **options: Any,
 ) -> Any:
     """Return the local verb's result, made by the verb of `parquet_bloom.spark` in the session of `running`.
 
-    Spark's own errors become a `ParquetBloomError` of one sentence.
+    Spark's own errors become a `ParquetBloomError` of one sentence. `hide` is told the options that are Spark's.
     """
     if verb in _OF_TABLES:
         options["catalog"] = catalog
-        sources, _ = live_sources_of(paths, storage_options, catalog, allow_outside=options.get("allow_outside", False))
-    else:
-        sources = find(paths, storage_options=storage_options)
+    allow_outside = options.get("allow_outside", False)
+    sources = None
+    if not isinstance(storage_options, str):  # what is wrong with the paths is said before a session starts
+        sources = _sources(verb, paths, storage_options, catalog, allow_outside)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
+            _, storage_options = settled(session, paths, storage_options, catalog=catalog)
+            if sources is None:
+                hide(storage_options or {})
+                sources = _sources(verb, paths, storage_options, catalog, allow_outside)
             frame = getattr(spark, verb)(
                 session, paths, *arguments, storage_options=storage_options, progress=progress, **options
             )
@@ -60,6 +67,15 @@ def call(
         if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
             raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
         raise
+
+
+def _sources(
+    verb: str, paths: tuple[str, ...], storage_options: StorageOptions, catalog: str | None, allow_outside: bool
+) -> list[Source]:
+    if verb in _OF_TABLES:
+        return live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)[0]
+    with driver_reads(storage_options):
+        return find(paths, storage_options=storage_options)
 
 
 _OF_TABLES = ("prune", "lookup")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.filters.index import IndexedColumn, Segment
 from parquet_bloom.results import arrow_schema, from_row, to_row
+from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import run
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.tables import Snapshot
@@ -29,11 +30,12 @@ def create(
     fpp: float = 0.1,
     ndv: int = 1_000_000,
     max_expected_fpp: float = 1.0,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
     """Do what `parquet_bloom.index.create` does, with the files read by tasks."""
     wanted = indexed_columns(columns, fpp=fpp, ndv=ndv, max_expected_fpp=max_expected_fpp)
+    root, storage_options = settled(spark, root, storage_options, catalog=catalog)
     elsewhere = partial(_segments, spark, storage_options, progress)
     return build_index(
         root,
@@ -51,10 +53,11 @@ def refresh(
     *,
     catalog: str | None = None,
     allow_outside: bool = False,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
     """Do what `parquet_bloom.index.refresh` does, with the files read by tasks."""
+    root, storage_options = settled(spark, root, storage_options, catalog=catalog)
     elsewhere = partial(_segments, spark, storage_options, progress)
     return build_index(
         root, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options, elsewhere=elsewhere

@@ -15,6 +15,7 @@ from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, 
 from parquet_bloom.spark.lookups import LookupTask, places_of
 from parquet_bloom.spark.reading import Lake, lake_of
 from parquet_bloom.spark.session import changed
+from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import name_of
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.verbs.keys import Keys, read_keys
@@ -38,7 +39,7 @@ def semi_join(
     row_groups: bool = False,
     options: Mapping[str, Any] | None = None,
     broadcast_bytes: int = BROADCAST_BYTES,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return the rows of a lake whose `column` is among `keys`, reading only the files that may have some.
@@ -53,6 +54,7 @@ def semi_join(
     Every file is read, with the reason in the log, if nothing can be proved: if Spark converts the keys or the column
     to compare them, if the files lack the column, as they do a partition's, or if its text is collated.
     """
+    paths, storage_options = settled(spark, paths, storage_options)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     path = parse_path(column)
     known = _known(spark, lake, path, keys, broadcast_bytes)

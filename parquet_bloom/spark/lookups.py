@@ -24,6 +24,7 @@ from parquet_bloom.predicates.binding import Findings
 from parquet_bloom.spark.conditions import is_rebasing
 from parquet_bloom.spark.keys import BROADCAST_BYTES, KeyPart, ShippedKeys, as_spark_shows, key_parts, ship_keys
 from parquet_bloom.spark.session import Settings, cores, interruptibly, is_connect, job
+from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
     frame_of,
@@ -67,7 +68,7 @@ def lookup(
     catalog: str | None = None,
     allow_outside: bool = False,
     broadcast_bytes: int = BROADCAST_BYTES,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     num_tasks: int | None = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -87,6 +88,7 @@ def lookup(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     path = parse_path(column)
+    paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
     sources, snapshot = live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     settings = Settings(spark)

@@ -15,7 +15,8 @@ from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted,
 from parquet_bloom.spark.inference import schema_of, with_folders
 from parquet_bloom.spark.jvm import internals_of
 from parquet_bloom.spark.session import Settings, changed, cores
-from parquet_bloom.spark.tasks import TASKS_PER_CORE, local_path, merging_table, name_of, paths_of
+from parquet_bloom.spark.stores import SparkOptions, for_spark, require_schemes, settled, spark_reads
+from parquet_bloom.spark.tasks import TASKS_PER_CORE, driver_reads, given_paths, local_path, merging_table, name_of
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.cache import SHARED, footer_of
 from parquet_bloom.storage.drive import drive
@@ -41,7 +42,7 @@ def read(
     row_groups: bool = False,
     exact: bool | None = None,
     options: Mapping[str, Any] | None = None,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return `spark.read.parquet(paths).where(where)`, made to read only the files that can match.
@@ -60,6 +61,7 @@ def read(
     """
     if not isinstance(where, str) and not is_column(where):
         raise PredicateError(f"a condition for Spark is text or a Column, not {type(where).__name__}")
+    paths, storage_options = settled(spark, paths, storage_options)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     settings = lake.settings
     predicate = understood(settings, where, lake.nothing, strict=False)
@@ -162,6 +164,11 @@ class Lake:
 
     def _read_paths(self, paths: Sequence[str], base: str | None = None) -> DataFrame:
         """Return what Spark reads from paths, with the schema of the lake; each step is a call to the JVM."""
+        with spark_reads(paths):
+            return self._typed([for_spark(self.settings, path) for path in paths], base)
+
+    def _typed(self, paths: Sequence[str], base: str | None) -> DataFrame:
+        base = None if base is None else for_spark(self.settings, base)
         reader = self.spark.read
         for name, value in (*self.options.items(), *([("basePath", base)] if base is not None else ())):
             reader = reader.option(name, value)
@@ -251,26 +258,35 @@ def lake_of(
 
     Raises `UnsupportedError` for the directory of a Hudi or Paimon table: its rows are not those of its Parquet files.
     """
-    listed = paths_of(paths)
-    given = tuple(map(_given, [listed] if not isinstance(listed, list) else listed))
+    named = given_paths(paths)
+    listed = [os.fspath(path) for path in (named if isinstance(named, list) else [named])]
+    settings, options = Settings(spark), dict(options or {})
+    require_schemes(settings, listed)
+    given = tuple(map(_given, listed))
+    with driver_reads(storage_options):
+        _require_plain(given, storage_options)
+        is_plain = not options and not any(map(_is_glob, given)) and not settings.is_on("spark.sql.parquet.mergeSchema")
+        if is_plain and (lake := _listed_here(spark, settings, given, storage_options)) is not None:
+            return lake
+        with spark_reads(given):
+            whole = spark.read.options(**options).parquet(*(for_spark(settings, path) for path in given))
+            names = sorted(map(_decoded, whole.inputFiles()))
+        partition_names = _partition_names(whole)
+        sources = find(names, storage_options=storage_options) if names else []
+    if len(given) == 1:  # as if they had been found below it
+        top = resolve(given[0], None, storage_options)[1].rstrip("/")
+        sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
+    return Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
+
+
+def _require_plain(given: tuple[str, ...], storage_options: StorageOptions) -> None:
+    """Raise for a directory of a table whose rows are not those of its Parquet files."""
     for path in given:
         if kind := merging_table(path, storage_options):
             raise UnsupportedError(
                 f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it with {kind}'s own "
                 "connector; prune and lookup show which of its live files can match"
             )
-    settings, options = Settings(spark), dict(options or {})
-    is_plain = not options and not any(map(_is_glob, given)) and not settings.is_on("spark.sql.parquet.mergeSchema")
-    if is_plain and (lake := _listed_here(spark, settings, given, storage_options)) is not None:
-        return lake
-    whole = spark.read.options(**options).parquet(*given)
-    names = sorted(map(_decoded, whole.inputFiles()))
-    partition_names = _partition_names(whole)
-    sources = find(names, storage_options=storage_options) if names else []
-    if len(given) == 1:  # as if they had been found below it
-        top = resolve(given[0], None, storage_options)[1].rstrip("/")
-        sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
-    return Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
 
 
 def _listed_here(
@@ -316,13 +332,19 @@ def _schema_of(spark: SparkSession, settings: Settings, source: Source) -> Struc
     if key is None or key not in _SCHEMAS:
         ((_, footer),) = drive([(source, footer_of(source, SHARED))])
         inferred = None if isinstance(footer, Exception) else schema_of(settings, footer)
-        schema = spark.read.parquet(_escaped(name_of(source))).schema if inferred is None else inferred
+        schema = _spark_schema(spark, settings, source) if inferred is None else inferred
         if key is None:
             return schema
         if len(_SCHEMAS) >= _MOST_SCHEMAS:
             _SCHEMAS.clear()
         _SCHEMAS[key] = schema
     return _SCHEMAS[key]
+
+
+def _spark_schema(spark: SparkSession, settings: Settings, source: Source) -> StructType:
+    name = name_of(source)
+    with spark_reads([name]):
+        return spark.read.parquet(for_spark(settings, _escaped(name))).schema
 
 
 def _given(path: Any) -> str:

@@ -16,6 +16,7 @@ from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
 from parquet_bloom.spark.conditions import LOG, understood, without_nulls
 from parquet_bloom.spark.session import Settings
+from parquet_bloom.spark.stores import SparkOptions, for_spark, settled
 from parquet_bloom.spark.tasks import GONE, inside, live_sources_of, name_of, only, present, run, sources_of
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.drive import run as run_here
@@ -43,7 +44,7 @@ def inspect(
     paths: Any,
     columns: Sequence[str] | str | None = None,
     *,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file, as `parquet_bloom.inspect` describes it, with its `filters`.
@@ -53,6 +54,7 @@ def inspect(
     filters (an array of structs with the fields of `FilterInfo`), error. Raises `ColumnNotFoundError` for a column that
     no file has.
     """
+    paths, storage_options = settled(spark, paths, storage_options)
     call = partial(_inspected, columns=columns, storage_options=storage_options)
     return _report(
         *(spark, sources_of(paths, storage_options), call),
@@ -73,7 +75,7 @@ def verify(
     paths: Any,
     columns: Sequence[str] | str | None = None,
     *,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file with the verdicts on its `filters`, as `parquet_bloom.verify` gives them.
@@ -82,6 +84,7 @@ def verify(
     created_by, filters (an array of structs with the fields of `VerifiedFilter`), error. Raises `ColumnNotFoundError`
     for a column that no file has.
     """
+    paths, storage_options = settled(spark, paths, storage_options)
     call = partial(_verified, columns=columns, storage_options=storage_options)
     return _report(
         *(spark, sources_of(paths, storage_options), call),
@@ -149,7 +152,7 @@ def prune(
     exact: bool = False,
     catalog: str | None = None,
     allow_outside: bool = False,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file with the verdicts on its row groups, as `parquet_bloom.prune` gives them.
@@ -162,6 +165,7 @@ def prune(
     Raises what `parquet_bloom.prune` does.
     """
     settings = Settings(spark)
+    paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
     sources, snapshot = live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
     outside = set() if snapshot is None else {file.path for file in snapshot.files if file.is_outside}
@@ -199,7 +203,7 @@ def _understood(
 
 
 def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:
-    frame = spark.read.parquet(name_of(source))
+    frame = spark.read.parquet(for_spark(Settings(spark), name_of(source)))
     if snapshot is None or not snapshot.renames:
         return frame
     footer = run_here(source, read_footer(source.size, guess=source.footer_guess))

@@ -22,14 +22,23 @@ from parquet_bloom.errors import (
     ConcurrentChangeError,
     FilterExistsError,
     ParquetBloomError,
-    describe_error,
     not_found,
 )
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
 from parquet_bloom.spark.session import cores, interruptibly, job
-from parquet_bloom.spark.tasks import COST_OF_A_FILE, TASKS_PER_CORE, balanced, frame_of, paths_of, readable_errors
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
+from parquet_bloom.spark.stores import SparkOptions, settled
+from parquet_bloom.spark.tasks import (
+    COST_OF_A_FILE,
+    TASKS_PER_CORE,
+    balanced,
+    driver_reads,
+    frame_of,
+    paths_of,
+    readable_errors,
+    said_on_executor,
+)
+from parquet_bloom.storage.listing import PathLike, Source, find, listed
 from parquet_bloom.storage.local_files import leftovers
 from parquet_bloom.storage.rewrite import join_output, rewrite
 from parquet_bloom.storage.store_errors import ask
@@ -73,7 +82,7 @@ def add(
     force: bool = False,
     allow_large: bool = False,
     any_name: bool = False,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file: what was done to give `columns` a filter in every row group that has none.
@@ -85,6 +94,7 @@ def add(
     the status `refused` and its error, and the others go on. A call that was interrupted can be repeated: files that
     are done are `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
     """
+    paths, storage_options = settled(spark, paths, storage_options)
     options = {
         "columns": dict(columns) if isinstance(columns, Mapping) else _as_list(columns),
         "jobs": 1,
@@ -116,7 +126,7 @@ def drop(
     keep_mtime: bool = False,
     force: bool = False,
     any_name: bool = False,
-    storage_options: StorageOptions = None,
+    storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file: what was done to take the filters of `columns` (default: all) away.
@@ -124,6 +134,7 @@ def drop(
     `paths` may be a DataFrame with a column `path`; all else is as for `parquet_bloom.drop`, and rows and errors are as
     for `add`. Columns: those of `FileDropped`.
     """
+    paths, storage_options = settled(spark, paths, storage_options)
     options = {
         "columns": columns if columns is None else _as_list(columns),
         "restore": restore,
@@ -158,7 +169,8 @@ def _retrofit(
 ) -> DataFrame:
     work.call([])  # raises what would be wrong for any file
     given = listed(paths_of(paths))
-    sources = parquet_only(find(given, storage_options=work.options["storage_options"]))
+    with driver_reads(work.options["storage_options"]):
+        sources = parquet_only(find(given, storage_options=work.options["storage_options"]))
     targets = targets_of(sources, given, output)
     left = [
         is_left_alone(source, target, work.options["any_name"]) for source, target in zip(sources, targets, strict=True)
@@ -304,7 +316,7 @@ class _Retrofit:
         try:
             return self._row(item), None
         except Exception as error:
-            row = self.record(item.path, item.target or item.path, "refused", item.size, error=describe_error(error))
+            row = self.record(item.path, item.target or item.path, "refused", item.size, error=said_on_executor(error))
             return row, error if isinstance(error, ColumnNotFoundError) else None
 
     def _row(self, item: _Item) -> _Row:

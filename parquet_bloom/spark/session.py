@@ -184,6 +184,18 @@ class Settings:
         """The session's time zone; where it sets none, that of its JVM."""
         return self._set("spark.sql.session.timeZone") or str(self._spark.conf.get("spark.sql.session.timeZone"))
 
+    @cached_property
+    def default_fs(self) -> str:
+        """The file system of paths without a scheme; where Connect hides it, this machine's."""
+        if (given := self._set("fs.defaultFS") or self._set("spark.hadoop.fs.defaultFS")) or self.is_connect:
+            return given or "file:///"
+        return str(self._spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS"))
+
+    @property
+    def is_local_default(self) -> bool:
+        """Whether a path without a scheme is one of this machine."""
+        return self.default_fs.startswith("file:")
+
     def is_on(self, key: str, default: bool = False) -> bool:
         """Return a setting that is true or false."""
         return self.get(key, str(default).lower()) == "true"

@@ -6,15 +6,17 @@ installed there, and the files are read through fsspec.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.errors import StoreError, UnsupportedError, describe_error
 from parquet_bloom.spark.session import EXECUTORS_NEED, cores, interruptibly, job
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.strays import parquet_only
@@ -39,10 +41,16 @@ _ROWS_AT_ONCE = 1000
 
 def paths_of(paths: Any) -> PathLike | list[PathLike]:
     """Return paths as the verbs take them, those of a DataFrame (its column `path`, or its only one) as a list."""
+    given = given_paths(paths)
+    return list(map(local_path, given)) if isinstance(given, list) else local_path(given)
+
+
+def given_paths(paths: Any) -> PathLike | list[PathLike]:
+    """Return paths as they were given, those of a DataFrame (its column `path`, or its only one) as a list."""
     if not hasattr(paths, "sparkSession"):
-        return local_path(paths) if isinstance(paths, str | os.PathLike) else list(map(local_path, listed(paths)))
+        return paths if isinstance(paths, str | os.PathLike) else list(listed(paths))
     column = "path" if "path" in paths.columns or len(paths.columns) > 1 else paths.columns[0]
-    return [local_path(row[0]) for row in paths.select(column).collect()]
+    return [row[0] for row in paths.select(column).collect()]
 
 
 def local_path(path: PathLike) -> str:
@@ -56,7 +64,8 @@ def local_path(path: PathLike) -> str:
 
 def sources_of(paths: Any, storage_options: StorageOptions) -> list[Source]:
     """Return the files that `paths` name, which may be a DataFrame."""
-    return parquet_only(find(paths_of(paths), storage_options=storage_options))
+    with driver_reads(storage_options):
+        return parquet_only(find(paths_of(paths), storage_options=storage_options))
 
 
 def live_sources_of(
@@ -66,9 +75,10 @@ def live_sources_of(
     given = paths_of(paths) if hasattr(paths, "sparkSession") else listed_paths(paths)
     if catalog is None:
         given = [path if is_table(path) else paths_of(path) for path in listed_paths(given)]
-    sources, snapshot = live_sources(
-        given, catalog=catalog, storage_options=storage_options, allow_outside=allow_outside
-    )
+    with driver_reads(storage_options):
+        sources, snapshot = live_sources(
+            given, catalog=catalog, storage_options=storage_options, allow_outside=allow_outside
+        )
     return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 
@@ -212,14 +222,63 @@ def packed_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["batch"])
 
 
+REFUSED = re.compile(
+    r"NoCredentialsError|PartialCredentialsError|Unable to locate credentials|AccessDenied|Access Denied|Forbidden|"
+    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|PermissionError"
+)
+"""What a store says, or its library, if credentials are missing or wrong."""
+
+ON_EXECUTOR = (
+    "an executor was told so by the store, the driver was not: credentials of the driver's environment do not reach "
+    "executors; give storage_options=, or set spark.executorEnv.AWS_ACCESS_KEY_ID and its like"
+)
+
+
+class SparkRefused(StoreError):
+    """A store refused Spark itself."""
+
+
+@contextlib.contextmanager
+def driver_reads(storage_options: StorageOptions) -> Iterator[None]:
+    """Say of a store's refusal that it was the driver's Python that was refused, and how to give it credentials."""
+    try:
+        yield
+    except SparkRefused:
+        raise
+    except OSError as error:
+        if error.filename is not None or not REFUSED.search(f"{type(error).__name__}: {error}"):
+            raise
+        advice = "correct storage_options=" if storage_options else "give storage_options='spark' to use them"
+        raise StoreError(f"{error}; the driver's Python does not see Spark's settings (fs.s3a.*): {advice}") from error
+
+
+def said_on_executor(error: Exception) -> str:
+    """Return an error of a task as one line, with advice if a store refused it."""
+    text = describe_error(error)
+    is_refused = isinstance(error, OSError) and error.filename is None and REFUSED.search(text)
+    return f"{text}; {ON_EXECUTOR}" if is_refused else text
+
+
 class readable_errors:
-    """A block in which Spark's error becomes our sentence, if the executors lack parquet_bloom."""
+    """A block in which Spark's error becomes our sentence, if the executors lack a package or credentials."""
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None and "No module named 'parquet_bloom" in str(error):
+        if error is None:
+            return
+        text = str(error)
+        if "No module named 'parquet_bloom" in text:
             raise UnsupportedError(EXECUTORS_NEED) from error
+        if lacking := _LACKING.search(text):
+            raise UnsupportedError(f"in the executors' Python, {lacking[0]}") from error
+        raised = _RAISED.findall(text)
+        if raised and REFUSED.search(raised[-1]):
+            raise StoreError(f"{raised[-1]}; {ON_EXECUTOR}") from error
+
+
+_LACKING = re.compile(r"reading such URLs needs [^\n]*")
+_RAISED = re.compile(r"^\s*(?:parquet_bloom\.errors\.StoreError|PermissionError): (.*)$", re.MULTILINE)
 
 
 class _Task:
