@@ -1,6 +1,6 @@
 """The same verbs on Spark: `read` only what can match, and inspect, look up, add and drop on executors.
 
-Every verb takes the session first. PySpark comes with the extra `[spark]`, and needs Java 17.
+Every verb takes the session first, and `storage_options="spark"` for the settings that Spark has for S3. PySpark comes with the extra `[spark]`, and needs Java 17.
 """
 
 from __future__ import annotations

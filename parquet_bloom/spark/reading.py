@@ -50,7 +50,7 @@ def read(
     `where` is text or a Column, and Spark applies it again: the rows are those that Spark would return. Parts of it
     that our parser cannot use, or that this session's settings make uncertain, prune nothing. The schema is that of all
     files, also if none is kept. Later changes of the files are not seen. `options` are those of
-    `spark.read`; `storage_options` are those of fsspec, for what the driver reads.
+    `spark.read`; `storage_options` are those of fsspec, for what the driver reads, or "spark".
 
     Where few row groups are left, the driver also reads their columns that the condition compares with `=` or `IN`, and
     drops those that do not contain the value, as `parquet_bloom.prune(exact=True)` does: by default at most 64 row
