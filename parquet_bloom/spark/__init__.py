@@ -1,6 +1,7 @@
 """The same verbs on Spark: `read` only what can match, and inspect, look up, add and drop on executors.
 
-Every verb takes the session first, and `storage_options="spark"` for the settings that Spark has for S3. PySpark comes with the extra `[spark]`, and needs Java 17.
+Every verb takes the session first; with `storage_options="spark"`, S3 is read with Spark's own settings (`fs.s3a.*`).
+PySpark comes with the extra `[spark]`, and needs Java 17.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
+from parquet_bloom.spark.conditions import LOG
 from parquet_bloom.spark.session import cores, interruptibly, job
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import (
@@ -41,6 +42,7 @@ from parquet_bloom.spark.tasks import (
 from parquet_bloom.storage.listing import PathLike, Source, find, listed
 from parquet_bloom.storage.local_files import leftovers
 from parquet_bloom.storage.rewrite import join_output, rewrite
+from parquet_bloom.storage.s3 import is_s3, unfinished_uploads
 from parquet_bloom.storage.store_errors import ask
 from parquet_bloom.storage.strays import parquet_only
 from parquet_bloom.verbs.add import add as add_here
@@ -185,6 +187,7 @@ def _retrofit(
         done = iter(_outcomes(spark, changed, work, description, progress))
     except BaseException:
         _clear_away(sources, targets)
+        _name_uploads(sources, targets)
         raise
     outcomes = [work.left_alone(item) if is_left else next(done) for item, is_left in zip(items, left, strict=True)]
     missing = [error for _, error in outcomes if error is not None]
@@ -192,6 +195,7 @@ def _retrofit(
         raise missing[0]
     rows = [row for row, _ in outcomes]
     if any(row.status == "written" or EARLIER in row.notes for row in rows):
+        _name_uploads(sources, targets)
         _refresh(spark, sources, output)
     return _local_frame(spark, rows, work.record)
 
@@ -244,6 +248,18 @@ def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
             (now,) = find(source.path)
             with rewrite(now, now.size, target=target):
                 pass  # a rewrite clears its way, and leaves nothing itself unless it is committed
+
+
+def _name_uploads(sources: list[Source], targets: list[str | None]) -> None:
+    """Log what killed tasks left unfinished on S3; it may also be another writer's, so it is not aborted."""
+    if sources and is_s3(sources[0].fs):
+        paths = [target or source.path for source, target in zip(sources, targets, strict=True)]
+        for path, upload in unfinished_uploads(sources[0].fs, paths):
+            LOG.warning(
+                "%s has an unfinished upload %s: a killed task left it, or another program is writing; abort it with "
+                "`aws s3api abort-multipart-upload`",
+                *(path, upload),
+            )
 
 
 def _refresh(spark: SparkSession, sources: list[Source], output: PathLike | None) -> None:

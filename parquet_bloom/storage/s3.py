@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -316,6 +316,26 @@ class S3Rewrite:
         with _os_errors():
             data: bytes = sync(self._fs.loop, answer["Body"].read)
             return data
+
+
+def unfinished_uploads(fs: Any, paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the objects, among `paths`, with a multipart upload that is not finished, and the upload's id.
+
+    Nothing is returned where the store does not let us look.
+    """
+    keys: dict[str, set[str]] = {}
+    for path in paths:
+        bucket, key, _ = fs.split_path(path)
+        keys.setdefault(bucket, set()).add(key)
+    found = []
+    for bucket, ours in keys.items():
+        shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(ours), max(ours), strict=False))
+        prefix = "".join(letter for letter, _ in shared)
+        with contextlib.suppress(Exception):
+            answer = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix)
+            uploads = answer.get("Uploads", [])
+            found += [(f"s3://{bucket}/{one['Key']}", one["UploadId"]) for one in uploads if one["Key"] in ours]
+    return found
 
 
 @contextlib.contextmanager
