@@ -375,3 +375,12 @@ def test_a_rewrite_begins_only_from_what_was_read(fs: Any, bucket: str, other: A
         S3Rewrite(fs, f"{bucket}/nothing.parquet", 100, etag=etag, target=None)
     with pytest.raises(FilterExistsError):
         S3Rewrite(fs, f"{bucket}/x.parquet", 100, etag=etag, target=f"{bucket}/x.parquet")
+
+
+def test_unfinished_uploads_of_these_objects_are_found(fs: Any, bucket: str, other: Any) -> None:
+    for key in ("lake/a.parquet", "lake/b.parquet", "lake/c.parquet"):
+        other.create_multipart_upload(Bucket=bucket, Key=key)
+    found = s3.unfinished_uploads(fs, [f"{bucket}/lake/b.parquet", f"{bucket}/lake/a.parquet", f"{bucket}/lake/d"])
+    assert sorted(path for path, _ in found) == [f"s3://{bucket}/lake/a.parquet", f"s3://{bucket}/lake/b.parquet"]
+    assert {upload for _, upload in found} <= {upload["UploadId"] for upload in uploads(other, bucket)}
+    assert s3.unfinished_uploads(fs, ["no-such-bucket/x"]) == []
