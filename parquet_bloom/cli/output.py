@@ -180,9 +180,10 @@ def print_inspection(inspection: Inspection, each: bool) -> None:
             _refuse(file.path, file.error)
             continue
         writer = file.created_by.partition(" (build")[0]
+        num_filters = sum(f.num_bytes is not None or f.problem is not None for f in file.filters)  # that are known of
         say(
             f"{file.path}: {size_text(file.size)}, {count_text(file.num_rows, 'row')}, "
-            f"{count_text(file.num_row_groups, 'row group')}, {count_text(len(file.filters), 'filter')}"
+            f"{count_text(file.num_row_groups, 'row group')}, {count_text(num_filters, 'filter')}"
             f"{f', by {writer}' if writer else ''}"
         )
         if each or len(file.filters) <= LISTED:

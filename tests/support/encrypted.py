@@ -1,6 +1,6 @@
 """Encrypts a Parquet file's footer, column metadata and filters as the specification says, in plain Python.
 
-Pages stay as they are, for nothing that is tested reads them. No engine that the tests can run encrypts filters.
+Pages stay as they are, for nothing that is tested reads them. Files of other writers are in tests/interop.
 """
 
 from __future__ import annotations
