@@ -24,7 +24,7 @@ _FIRST_STEP, _STEP = 64 * 1024, 4 * 1024 * 1024
 _HEADERS = {header: size for size in (MIN_PORTABLE_BYTES << k for k in range(25)) for header in [write_header(size)]}
 _LONGEST = max(map(len, _HEADERS))
 _ENDS = re.compile(rb"PAR1(?=\x15|\Z)")  # a filter's header begins with 15, and so does a footer
-_SMALL_READ, _LARGE_READ = 4 * 1024, 16 * 1024 * 1024
+_SMALL_READ, _LARGE_READ, _MOST_PAGES = 4 * 1024, 16 * 1024 * 1024, 1000
 _BEGINNING = 4  # of a footer: its version and the header of its schema, which no splice changes
 _EDIT_BYTES = 32  # the most that a splice adds to a column chunk
 
@@ -83,7 +83,7 @@ class _Effort:
     """Bounds what a hostile file costs, by a small multiple of its size: in one footer's bytes others may end, too."""
 
     def __init__(self, size: int) -> None:
-        self._left = 16 * 1024 * 1024 + 8 * size
+        self._left = 64 * 1024 * 1024 + 2 * size
 
     def spend(self, amount: int) -> None:
         """Count bytes that are examined again; raises `CorruptFileError` when it is enough."""
@@ -92,7 +92,7 @@ class _Effort:
             raise CorruptFileError("too many places in it look like the end of a file")
 
 
-_FOR_AN_END, _FOR_A_FILTER = 1024, 128
+_FOR_AN_END, _FOR_A_FILTER = 64 * 1024, 64
 
 
 def _may_follow(data: bytes, left: int) -> bool:
@@ -134,10 +134,10 @@ def _read_raw(end: int, chain: _Chain, size: int, effort: _Effort) -> Plan[bytes
     start = end - 8 - length
     if length < _BEGINNING or start < len(MAGIC):
         return None
-    if chain.stop is not None:
+    if chain.stop is not None and not chain.lengths:
         left = min(_BEGINNING, size - chain.stop)
         here, there = yield [ByteRange(start, start + left), ByteRange(chain.stop, chain.stop + left)]
-        if here != there and not (chain.lengths and not any(there)):
+        if here != there:
             return None
     effort.spend(length)
     (raw,) = yield [ByteRange(start, end - 8)]
@@ -151,9 +151,9 @@ def _parse(end: int, raw: bytes) -> Plan[Footer | None]:
         for row_group in sorted({0, footer.num_row_groups - 1} & {*range(footer.num_row_groups)}):
             for leaf in footer.leaves:
                 chunk = footer.chunk(row_group, leaf)
-                if chunk is None or footer.column_chunk(row_group, leaf.index).file_path:
+                if chunk is None or not chunk.num_values or footer.column_chunk(row_group, leaf.index).file_path:
                     continue
-                if not (yield from _has_page(*pages_extent(chunk), before=footer.start)):
+                if not (yield from _has_pages(*pages_extent(chunk), before=footer.start)):
                     return None
         is_inside = all(0 <= group.start <= group.stop <= footer.start for group in footer.row_groups)
     except ParquetBloomError:
@@ -161,22 +161,28 @@ def _parse(end: int, raw: bytes) -> Plan[Footer | None]:
     return footer if is_inside else None
 
 
-def _has_page(start: int, stop: int, *, before: int) -> Plan[bool]:
-    """Plan to return whether a page lies at the start of a column chunk."""
+def _has_pages(start: int, stop: int, *, before: int) -> Plan[bool]:
+    """Plan to return whether a column chunk is pages, one behind the other; of very many, the first are looked at."""
     if start == stop:  # no values, no pages
         return True
     if not len(MAGIC) <= start < stop <= before:
         return False
-    (data,) = yield [ByteRange(start, min(start + _SMALL_READ, stop))]
-    try:
-        header, length = decode(ttypes.PageHeader, data)
-    except CorruptFileError:
-        if stop - start <= _SMALL_READ:
+    for _ in range(_MOST_PAGES):
+        (data,) = yield [ByteRange(start, min(start + _SMALL_READ, stop))]
+        try:
+            header, length = decode(ttypes.PageHeader, data)
+        except CorruptFileError:
+            if stop - start <= _SMALL_READ:
+                return False
+            (data,) = yield [ByteRange(start, min(start + _LARGE_READ, stop))]  # statistics may make it long
+            header, length = decode(ttypes.PageHeader, data)
+        size = header.compressed_page_size
+        if header.type is None or size is None or size < 0:
             return False
-        (data,) = yield [ByteRange(start, min(start + _LARGE_READ, stop))]  # statistics may make it long
-        header, length = decode(ttypes.PageHeader, data)
-    size = header.compressed_page_size
-    return header.type is not None and size is not None and 0 <= size <= stop - start - length
+        start += length + size
+        if start >= stop:
+            return start == stop
+    return True
 
 
 def _explains(footer: Footer, chain: _Chain, size: int) -> Plan[bool]:
@@ -195,6 +201,8 @@ def _explains(footer: Footer, chain: _Chain, size: int) -> Plan[bool]:
         rest += len(zeros)
     if rest < size:
         return False
+    if chain.lengths and any(header.startswith(part) for header in _HEADERS):
+        return True
     try:
         return is_cut_off_splice(footer.raw, part, {**(yield from _without_length(footer)), **chain.lengths})
     except CorruptFileError:

@@ -25,11 +25,12 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
 from parquet_bloom.format.footer import Footer, Plan, read_footer
+from parquet_bloom.format.recovery import find_whole_state
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.format.splice import splice_filters
 from parquet_bloom.results import Table
-from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import (
     Rewrite,
@@ -247,6 +248,7 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
         require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
         if options.in_place:
             require_in_place(source)
+            _require_recoverable(source)
         leaves = _buildable(plan, leaves, options)
         present = {(f.row_group, f.leaf.index): f for f in stored}
         for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
@@ -258,6 +260,18 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
     except (ParquetBloomError, OSError) as error:
         plan.error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
     return plan
+
+
+def _require_recoverable(source: Source) -> None:
+    """Raise unless `recover` would know the file again if it was cut off behind its end."""
+    try:
+        state = run(source, find_whole_state(source.size))
+    except CorruptFileError as error:
+        raise UnsupportedError(
+            f"the file cannot be changed in place, for `recover` would refuse it: {error}"
+        ) from error
+    if state.footer.file_size != source.size:
+        raise UnsupportedError("the file cannot be changed in place, for `recover` would not know its footer again")
 
 
 def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> list[LeafColumn]:
