@@ -67,11 +67,10 @@ def parse_sql(text: str) -> Predicate:
 
 
 def _by_sqlglot(text: str) -> Predicate:
-    from sqlglot import Dialect, exp
     from sqlglot.errors import SqlglotError
 
     try:
-        parsed = Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
+        parsed = _parsed(text)
         if len(parsed) != 1 or parsed[0] is None:
             raise PredicateError(f"{_shortened(text)!r} is not a single condition", position=0)
         return require_shallow(_Translator().predicate(parsed[0]))
@@ -79,6 +78,15 @@ def _by_sqlglot(text: str) -> Predicate:
         raise _parse_error(text, error) from None
     except RecursionError:
         raise PredicateError("the condition is nested too deeply") from None
+
+
+def _parsed(text: str) -> list[Any]:
+    from sqlglot import Dialect, exp
+
+    try:
+        return Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
+    except (ArithmeticError, AttributeError, LookupError) as error:  # it computes with some literals, odd ones as well
+        raise PredicateError(f"{_shortened(text)!r} cannot be parsed: {error!r}") from error
 
 
 def _plain(text: str) -> Predicate | None:
@@ -123,7 +131,8 @@ def _parse_error(text: str, error: Any) -> PredicateError:
     line, column = details[0].get("line"), details[0].get("col")
     position = None
     if line and column:
-        position = sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column - 1
+        starts = [0, *(end.end() for end in re.finditer(r"\r\n|\r|\n", text))]  # all three end a line to sqlglot
+        position = min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
     at = f" at character {position + 1}" if position is not None else ""
     return PredicateError(f"the condition does not parse{at}: {description.rstrip('.')}", position=position)
 
@@ -208,7 +217,7 @@ class _Translator:
                 return Text(node.this) if node.is_string else _number(node.this)
             case exp.RawString():
                 return Text(node.this)
-            case exp.HexString():
+            case exp.HexString() if re.fullmatch("[0-9A-Fa-f]*", node.this):
                 return bytes.fromhex(node.this if len(node.this) % 2 == 0 else "0" + node.this)
             case exp.Neg():
                 return _minus(self.literal(node.this))
@@ -237,7 +246,9 @@ class _Translator:
                 with contextlib.suppress(OverflowError):
                     return float(value)
             case Text(_, ()) | int() | Decimal() if to.this == kinds.DECIMAL:
-                return _decimal(value, [int(param.name) for param in to.expressions] or [10, 0])
+                parameters = [param.name for param in to.expressions] or ["10", "0"]
+                if all(re.fullmatch("[0-9]{1,4}", text) for text in parameters):
+                    return _decimal(value, list(map(int, parameters)))
         raise _NotLiteral
 
 

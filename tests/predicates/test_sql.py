@@ -133,7 +133,15 @@ def test_no_reading_is_lost_by_an_operator(op: str) -> None:
             "x = DATE '2024'",
         ),
         *("x = TIMESTAMP_NTZ '2024-01-01 00:00:00+05:00'", "x = concat('a', y)", "x = - 'a'", "x = -true"),
-        *("x = 'a' 'b' 'c' 'd' 'e'", f"x = CAST(1{'0' * 400} AS DOUBLE)", f"x = 1{'0' * 5000}", "*"),
+        *(
+            "x = 'a' 'b' 'c' 'd' 'e'",
+            "x = X'f0 '",
+            "x = CAST(1 AS DECIMAL(*))",
+            "x = CAST('1' AS DECIMAL(5e2))",
+            f"x = CAST(1{'0' * 400} AS DOUBLE)",
+            f"x = 1{'0' * 5000}",
+            "*",
+        ),
     ],
 )
 def test_the_rest_is_opaque(text: str) -> None:
@@ -153,6 +161,7 @@ def test_the_rest_is_opaque(text: str) -> None:
             ("a = 1, b = 2", None),
             ("x = = 1", None),
             ("AND x = 1", None),
+            ("1.\x005BD = x", None),
         ),
     ],
 )
@@ -164,7 +173,9 @@ def test_errors(text: str, position: int | None) -> None:
         assert raised.value.position == position
 
 
-@pytest.mark.parametrize(("text", "at"), [("a = 1 foo", 6), ("a = 1\nAND b = ) 2", 14), ("x == 5 and (y = 1", 16)])
+@pytest.mark.parametrize(
+    ("text", "at"), [("a = 1 foo", 6), ("a = 1\nAND b = ) 2", 14), ("x == 5 and (y = 1", 16), ("a =\r\rb = ) 2", 10)]
+)
 def test_an_error_has_its_position(text: str, at: int) -> None:
     with pytest.raises(PredicateError) as raised:
         parse_sql(text)
