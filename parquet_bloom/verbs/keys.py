@@ -562,20 +562,22 @@ def _as_stored(leaf: LeafColumn, values: pa.Array) -> pa.Array:
 
 
 def _read_file(path: Path, column: str) -> Keys:
-    if path.suffix.lower() == ".parquet":
-        from pyarrow import parquet
-
-        with parquet.ParquetFile(path) as file:
-            return _of_arrow(_only(file.read(), column, str(path)))
     import pyarrow as pa
 
     try:
+        if path.suffix.lower() == ".parquet":
+            from pyarrow import parquet
+
+            with parquet.ParquetFile(path) as file:
+                return _of_arrow(_only(file.read(), column, str(path)))
         if path.suffix.lower() == ".csv":
             return _texts(_read_csv(path, column))
         # Only line feeds end a line: text may hold what else Unicode calls a line's end.
         lines = (line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n"))
         return _texts(pa.array([line for line in lines if line], pa.string()))
-    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+    except (UnicodeDecodeError, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system; Arrow's own, of damaged files, have no number
         raise LiteralError(f"{path} cannot be read as keys: {error}") from error
 
 

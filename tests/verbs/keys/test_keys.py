@@ -165,6 +165,15 @@ def test_a_parquet_file(tmp_path: Path) -> None:
         read_keys("missing.txt", "c")
 
 
+@pytest.mark.parametrize(
+    ("name", "data"), [("x.parquet", b"text"), ("x.parquet", b"\x18\0\0\0\1\0\0\0PAR1"), ("x.csv", b"a")]
+)
+def test_a_damaged_file_of_keys_is_an_error_of_ours(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data + b"\xff\xff,\n" if name.endswith("csv") else data)
+    with pytest.raises(LiteralError, match="cannot be read as keys"):
+        read_keys(tmp_path / name, "id")
+
+
 # ---- candidates, written -----------------------------------------------------------------
 
 SCHEMA = pa.schema([("key", pa.int64()), ("path", pa.string())])
