@@ -170,9 +170,36 @@ class Version(Record):
                 )
             for segment in body["segments"]:
                 segment["schemas"] = [body["schemas"][number] for number in segment["schemas"]]
-            return from_row(cls, body)
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            version = from_row(cls, body)
+            version._require_sound()
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise CorruptFileError(f"the version of the index cannot be read: {error}") from error
+        return version
+
+    def _require_sound(self) -> None:
+        """Raise `ValueError` or `TypeError` where a field has no value that a writer gives it."""
+        counts: list[Any] = [self.number]
+        for column in self.columns:
+            _require(isinstance(column.column, str), column)
+            counts.append(column.ndv)
+        for segment in self.segments:
+            counts += (segment.size, segment.crc, segment.num_rows, segment.states_size, segment.states_crc)
+            for name in (segment.name, segment.states, *(blocks.name for blocks in segment.blocks)):
+                _require(isinstance(name, str) and re.fullmatch(r"[\w.-]+", name), name)
+            for text in segment.schemas:
+                columns_of(text)
+            for blocks in segment.blocks:
+                counts += (blocks.size, blocks.num_bytes, blocks.num_slots, blocks.rows, *blocks.starts)
+                count, rest = divmod(blocks.num_bytes, BLOCK_BYTES)
+                _require(isinstance(blocks.column, str) and count > 0 and not rest and blocks.num_slots > 0, blocks)
+                _require(blocks.rows > 0 and len(blocks.starts) == -(-count // blocks.rows), blocks)
+        for number in counts:
+            _require(type(number) is int and 0 <= number < 2**63, number)
+
+
+def _require(is_sound: Any, value: object) -> None:
+    if not is_sound:
+        raise ValueError(f"{value!r:.200} is not understood")
 
 
 @dataclass(frozen=True, slots=True)

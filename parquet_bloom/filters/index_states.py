@@ -56,9 +56,9 @@ class States:
         try:
             start = 4 + int.from_bytes(data[:4], "little")
             header = json.loads(data[4:start])
-            self.column_names: list[str] = header["columns"]
-            self.problem_texts: list[str] = header["problems"]
-            end = start + FINGERPRINT_BYTES * header["files"]
+            self.column_names = _texts(header["columns"])
+            self.problem_texts = _texts(header["problems"])
+            end = start + FINGERPRINT_BYTES * _count(header["files"], (len(data) - start) // FINGERPRINT_BYTES)
             steps = range(start, end, FINGERPRINT_BYTES)
             self.fingerprints = [data[step : step + FINGERPRINT_BYTES] for step in steps]
             self.of = {}
@@ -67,7 +67,7 @@ class States:
                 end += length
             self._require_sound()
             self.row_groups = RowGroups(self.of["group_counts"], self.of["num_rows"], self.of["bounds"])
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError, zlib.error) as error:
             raise CorruptFileError(f"an index's states cannot be read: {error}") from error
 
     def _require_sound(self) -> None:
@@ -92,7 +92,10 @@ class RowGroups:
     @cached_property
     def _unpacked(self) -> tuple[bytes, array[int]]:
         """The rows, start and end of each row group, and where those of each data file begin."""
-        bounds = array("q", accumulate(self._bounds))
+        try:
+            bounds = array("q", accumulate(self._bounds))
+        except OverflowError as error:
+            raise CorruptFileError("an index's row groups lie beyond any file") from error
         numbers = array("q", bytes(24 * len(self._num_rows)))
         numbers[0::3], numbers[1::3], numbers[2::3] = self._num_rows, bounds[0::2], bounds[1::2]
         return numbers.tobytes(), array("Q", accumulate(self._counts, initial=0))
@@ -141,8 +144,27 @@ def _section(numbers: Iterable[int], kind: str) -> bytes:
     return zlib.compress(b"".join(plain[at :: stored.itemsize] for at in range(stored.itemsize)))
 
 
+def _count(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"it has no room for {value!r:.60} files")
+    return value
+
+
+def _texts(values: Any) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"{values!r:.60} are not texts")
+    return values
+
+
+_MOST_BYTES = 256 * 1024 * 1024
+"""The most that a section may take: few bytes of a stream can stand for very many."""
+
+
 def _numbers(section: bytes, kind: str) -> array[int]:
-    planes = zlib.decompress(section)
+    stream = zlib.decompressobj()
+    planes = stream.decompress(section, _MOST_BYTES)
+    if not stream.eof:
+        raise ValueError("a section is cut off, or far too large")
     numbers = array(kind)
     width, count = numbers.itemsize, len(planes) // numbers.itemsize
     plain = bytearray(len(planes))

@@ -278,3 +278,35 @@ def test_of_very_many_keys_nothing_is_asked(lake: Path, monkeypatch: Any) -> Non
     monkeypatch.setattr(index, "MOST_BYTES", 100)
     result = prune(lake, where)
     assert not any("(in the index)" in group.reason for group in result.rows if group.num_rows)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(
+            ("name", "../a"),
+            ("name", ["a"]),
+            ("states", "/etc/passwd"),
+            ("size", -1),
+            ("size", "1"),
+            ("states_crc", None),
+        ),
+        *(("schemas", ["["]), ("schemas", [5]), ("blocks", 3), ("blocks.starts", [["x"]]), ("blocks.starts", [])),
+        *(("blocks.num_bytes", 33), ("blocks.rows", 0), ("blocks.num_slots", 0), ("blocks.column", ["id"])),
+    ],
+)
+def test_a_version_that_no_writer_writes_is_ignored(lake: Path, field: str, value: Any) -> None:
+    index_.create(lake, "id")
+    expected = prune(lake, "id = 7", cache=Cache()).paths
+    (path,) = (lake / "_bloom_index").glob("*.json")
+    stored = json.loads(path.read_text())["version"]
+    segment = stored["segments"][0]
+    if field == "schemas":
+        stored["schemas"] = value
+    elif field.startswith("blocks."):
+        segment["blocks"][0][field.removeprefix("blocks.")] = value
+    else:
+        segment[field] = value
+    text = json.dumps(stored, sort_keys=True)
+    path.write_text(json.dumps({"crc": zlib.crc32(text.encode()), "version": stored}))
+    assert set(prune(lake, "id = 7", cache=Cache()).paths) >= set(expected)

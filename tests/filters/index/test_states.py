@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import zlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +15,8 @@ import pytest
 from many_files import LEAVES
 
 from parquet_bloom import Cache
+from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.filters import index_states
 from parquet_bloom.filters.index import BloomIndex, Entry, Extent, IndexedColumn, folder_of, open_index, schema_json
 from parquet_bloom.filters.index_build import Built, in_segments
 from parquet_bloom.filters.index_states import RowGroups, States, states_bytes
@@ -176,3 +180,25 @@ def test_states_that_do_not_fit_their_segment_are_ignored(tmp_path: Path) -> Non
     index = BloomIndex(version, world.folder.sources())
     index.read()
     assert not index.lost
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"files": 10**15, "columns": [], "problems": [], "sections": []},
+        {"files": True, "columns": [], "problems": [], "sections": []},
+        {"files": 0, "columns": [[]], "problems": [], "sections": []},
+        {"files": 0, "columns": [], "problems": {}, "sections": []},
+    ],
+)
+def test_states_that_claim_what_they_cannot_hold_are_refused(header: dict[str, Any]) -> None:
+    text = json.dumps(header).encode()
+    with pytest.raises(CorruptFileError):
+        States(len(text).to_bytes(4, "little") + text + bytes(100))
+
+
+def test_a_few_bytes_do_not_become_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_states, "_MOST_BYTES", 1000)
+    assert len(index_states._numbers(zlib.compress(bytes(1000)), "I")) == 250
+    with pytest.raises(ValueError, match="far too large"):
+        index_states._numbers(zlib.compress(bytes(1004)), "I")
