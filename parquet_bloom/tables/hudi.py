@@ -213,7 +213,7 @@ class OpenHudi:
         for instant, data in zip(instants, read_each(sources), strict=True):
             try:
                 _take(written, instant, _commit(data))
-            except (ValueError, LookupError, EOFError, TypeError, AttributeError) as error:
+            except (ValueError, LookupError, EOFError, TypeError, AttributeError, RecursionError) as error:
                 raise CorruptFileError(f"{instant.name} cannot be read: {error}", path=self._root) from error
         return written
 
@@ -266,7 +266,7 @@ class OpenHudi:
             names = newest_commits(folder.names(), is_committed)
             texts = read_each([folder.source(name) for name in names])
             return History([*texts, *written.schemas], is_committed), None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             return History((), is_committed), f"the table's schemas (.hoodie/.schema) cannot be read: {error!r}"
 
     def _live(

@@ -29,6 +29,7 @@ from parquet_bloom.errors import (
     ColumnNotFoundError,
     ConcurrentChangeError,
     CorruptFileError,
+    ParquetBloomError,
     UnsupportedError,
     not_found,
 )
@@ -176,7 +177,7 @@ class OpenPaimon:
         data = read_whole(source)
         try:
             parsed = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"it is not JSON: {error}", path=source.name) from error
         if not isinstance(parsed, dict):
             raise CorruptFileError("it is not a JSON object", path=source.name)
@@ -243,7 +244,9 @@ class OpenPaimon:
             files = list(self._live_files(schema, live, with_deletes))
             statistics = recorded(schema.fields.items(), [each for _, each in files]) if not schema.keys else None
             return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in files), recorded=statistics)
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
+        except ParquetBloomError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise CorruptFileError(f"its metadata cannot be understood: {error!r}", path=self._root) from error
 
     def _require_own_partitions(self, schema: _Schema) -> None:
