@@ -128,6 +128,8 @@ def _found(fs: Any, inner: str, path: Any, info: dict[str, Any] | None, all_rows
     """Return the files that one path names (`inner` to its file system), with its `info` if that is already known."""
     if is_open_file(path):
         return [replace(remote_source(fs, fs.info(inner), "", fs.name), name=fs.name)]
+    if "\0" in inner:
+        raise not_found(f"{inner!r}: no file has a null byte in its name")
     if info is not None and info["type"] == "file" and info.get("size") is not None:
         return [remote_source(fs, info, inner.rpartition("/")[0], os.fspath(path))]
     if literal:

@@ -269,3 +269,8 @@ def test_links_to_folders_are_left_alone(tmp_path: Path) -> None:
     assert len(find_in_folders(str(tmp_path / "t")) or []) == 1
     (tmp_path / "t" / "a=2").symlink_to(tmp_path / "elsewhere")
     assert find_in_folders(str(tmp_path / "t")) is None
+
+
+def test_a_name_with_a_null_byte_names_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="null byte"):
+        find(str(tmp_path / "a\0b"))
