@@ -68,8 +68,9 @@ def agrees(raw: bytes) -> bool:
         for group, record in enumerate(walked.chunk_records(leaf) or ()):
             column = by_structs.column_chunk(group, leaf.index)
             assert walked.column_chunk(group, leaf.index) == column
-            whole = by_structs.whole_column_chunk(group, leaf.index)
-            assert walked.whole_column_chunk(group, leaf.index) == whole
+            whole = outcome(lambda group=group, leaf=leaf: by_structs.whole_column_chunk(group, leaf.index))
+            # An error may be about another part of the footer, which the walk does not decode.
+            assert isinstance(whole, str) or walked.whole_column_chunk(group, leaf.index) == whole
             assert bool(record.flags & module.IS_IN_ORDER) <= (by_structs.chunk_problem(group, leaf) is None)
             if column.meta_data is not None:
                 compare(raw, record, column.meta_data)

@@ -1,0 +1,187 @@
+"""Runs targets on mutated inputs for some time each: `drive.py [--seconds N] [--atheris] [--seed N] [TARGET ...]`.
+
+`drive.py --repeat FILE` runs one input. Each target has a process of its own, which an input may take down: it is
+written beside the command that repeats it. An input has a limit of time, and the process one of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import hashlib
+import logging
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "support"), str(HERE)]
+
+CORPUS = HERE / "corpus"
+INPUT_SECONDS, HANG_SECONDS = 5, 30
+ROOM = 1024**3
+"""How much more memory an input may take than there was in use before."""
+
+
+def limit_memory(room: int = ROOM) -> None:
+    """Makes what takes far too much memory a MemoryError."""
+    used = int(re.findall(r"VmSize:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+
+
+def too_long(*_: Any) -> NoReturn:
+    raise TimeoutError(f"one input takes more than {INPUT_SECONDS} seconds")
+
+
+def guarded(run: Any, data: bytes) -> None:
+    """Runs an input under the limit of time."""
+    signal.setitimer(signal.ITIMER_REAL, INPUT_SECONDS)
+    try:
+        run(data)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def inputs_of(name: str) -> list[bytes]:
+    from all_targets import TARGETS
+
+    return [*TARGETS[name].seeds(), *(path.read_bytes() for path in sorted((CORPUS / name).glob("*")))]
+
+
+def fuzz(name: str, seconds: float, seed: int, crashes: Path) -> int:
+    """Runs a target in this process; returns how many different failures there were."""
+    from all_targets import TARGETS
+    from mutating import mutated
+
+    target, dice = TARGETS[name], random.Random(f"{name} {seed}")
+    current = os.open(crashes / f"{name}.current", os.O_RDWR | os.O_CREAT)
+    signal.signal(signal.SIGALRM, too_long)
+    logging.disable()
+    inputs, failures, count = inputs_of(name), {}, 0
+    limit_memory(8 * ROOM)
+    target.run(inputs[0])  # what is imported and made once is not an input's
+    limit_memory()
+    start = time.monotonic()
+    end = start + seconds
+    pending, armed = list(inputs), 0.0
+    while (now := time.monotonic()) < end:
+        if now > armed + 1:  # it starts a thread
+            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)  # of what hangs in C
+            armed = now
+        data = pending.pop() if pending else mutated(dice.choice(inputs), inputs, target.tokens, dice)
+        os.pwrite(current, len(data).to_bytes(8, "little") + data, 0)
+        count += 1
+        try:
+            guarded(target.run, data)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            where = signature(error)
+            if where not in failures:
+                failures[where] = data
+                report(name, data, crashes, error)
+            if len(failures) > 20:
+                break
+    faulthandler.cancel_dump_traceback_later()
+    (crashes / f"{name}.current").unlink()
+    print(f"{name}: {count:,} inputs in {time.monotonic() - start:.0f} s, {len(failures)} failures", flush=True)
+    return len(failures)
+
+
+def signature(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/fuzz/drive.py" not in f.filename]
+    return f"{type(error).__name__} {[(f.name, f.lineno) for f in frames[-3:]]}"
+
+
+def report(name: str, data: bytes, crashes: Path, error: BaseException | str) -> None:
+    path = crashes / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}"
+    path.write_bytes(data)
+    if isinstance(error, BaseException):
+        print("".join(traceback.format_exception(error)[-12:]), end="")
+    else:
+        print(error)
+    print(f"repeat it with: {sys.executable} {os.path.relpath(__file__)} --repeat {path}\n", flush=True)
+
+
+def fuzz_with_atheris(name: str, seconds: float, seed: int, crashes: Path) -> None:
+    """Runs a target in this process under atheris, which sees the code that an input reaches; does not return."""
+    import atheris
+
+    with atheris.instrument_imports(include=["parquet_bloom"]):
+        from all_targets import TARGETS
+
+    found = crashes / f"{name}.corpus"
+    found.mkdir(exist_ok=True)
+    for number, data in enumerate(inputs_of(name)):
+        (found / f"seed-{number}").write_bytes(data)
+    options = [f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-artifact_prefix={crashes}/{name}-"]
+    options += [
+        f"-timeout={HANG_SECONDS}",
+        "-rss_limit_mb=4096",
+        "-max_len=16384",
+        "-print_final_stats=1",
+        "-close_fd_mask=1",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(found)], TARGETS[name].run)
+    atheris.Fuzz()
+
+
+def repeat(path: Path) -> None:
+    from all_targets import TARGETS
+
+    signal.signal(signal.SIGALRM, too_long)
+    name = path.parent.name if path.parent.parent == CORPUS else path.name.rpartition("-")[0].partition("-")[0]
+    data = path.read_bytes()
+    limit_memory(8 * ROOM)
+    print(f"{name}: {data[:200]!r}")
+    guarded(TARGETS[name].run, data)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    parser.add_argument("--atheris", action="store_true")
+    parser.add_argument("--crashes", type=Path)
+    parser.add_argument("--repeat", type=Path)
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.repeat:
+        repeat(given.repeat)
+        return 0
+    crashes = given.crashes or Path(tempfile.mkdtemp(prefix="fuzz-"))
+    crashes.mkdir(exist_ok=True)
+    if given.here:
+        if given.atheris:
+            fuzz_with_atheris(given.targets[0], given.seconds, given.seed, crashes)
+        return int(fuzz(given.targets[0], given.seconds, given.seed, crashes) > 0)
+    from all_targets import TARGETS
+
+    failed = []
+    for name in given.targets or TARGETS:
+        command = [sys.executable, __file__, "--here", "--seconds", str(given.seconds), "--seed", str(given.seed)]
+        command += ["--crashes", str(crashes), *(["--atheris"] if given.atheris else []), name]
+        code = subprocess.run(command, check=False).returncode
+        if (current := crashes / f"{name}.current").exists():
+            held = current.read_bytes()
+            report(
+                name, held[8:][: int.from_bytes(held[:8], "little")], crashes, f"{name}: the process ended with {code}"
+            )
+        if code:
+            failed.append(name)
+    print(f"failed: {', '.join(failed)}; inputs in {crashes}" if failed else "nothing found")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
