@@ -1,4 +1,4 @@
-"""Some system calls fail, come short, or are a process's last: files are the old ones or the new ones, and nothing lies.
+"""Some system calls fail, come short, or are a process's last: files are old or new, and nothing lies.
 
 `.ci/fuzz` tries every call of every verb; here it is a sample.
 """
