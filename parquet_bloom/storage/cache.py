@@ -97,7 +97,7 @@ class Cache:
         while self._num_bytes > self.max_bytes - self._unpacked_bytes:
             self._num_bytes -= self._entries.popitem(last=False)[1][1]
 
-    def footer(self, key: Any) -> Footer | None:
+    def _footer(self, key: Any) -> Footer | None:
         """Return a footer that was put, or None."""
         with self._lock:
             if (footer := self._unpacked.get(key)) is not None:
@@ -109,7 +109,7 @@ class Cache:
             self._unpack(key, footer)
         return footer
 
-    def put_footer(self, key: Any, footer: Footer) -> None:
+    def _put_footer(self, key: Any, footer: Footer) -> None:
         """Keep a footer."""
         packed = footer.packed()
         self.put(key, packed, _ENTRY_BYTES + len(packed[2]))
@@ -140,14 +140,14 @@ SHARED = Cache()
 def footer_of(source: Source, cache: Cache, decryption: Decryption | None = None) -> Plan[Footer]:
     """Plan to return a file's footer, from the cache if it has it. What was decrypted is not kept."""
     key = source.identity
-    footer = cache.footer(key) if key else None
+    footer = cache._footer(key) if key else None
     if footer is None:
         footer = yield from read_footer(
             source.size, guess=source.footer_guess, keeps_tail=not source.is_local, decryption=decryption
         )
         if key and cache.max_bytes and footer.cipher is None:
             # The bytes before the footer are only for this call: filters have entries of their own.
-            cache.put_footer(key, footer.without_tail() if footer.before else footer)
+            cache._put_footer(key, footer.without_tail() if footer.before else footer)
     elif decryption is not None:
         footer = with_keys(footer, decryption)
     return footer

@@ -97,12 +97,12 @@ def test_footers_that_were_not_used_lately_are_bytes_alone() -> None:
     cache = Cache(2**20)
     footers = {str(number): parse_footer(10**6 + number, raw) for number in range(200)}
     for key, footer in footers.items():
-        cache.put_footer(key, footer)
-    assert cache.footer("199") is footers["199"]
-    again = cache.footer("0")
+        cache._put_footer(key, footer)
+    assert cache._footer("199") is footers["199"]
+    again = cache._footer("0")
     assert again is not footers["0"]
     assert again == footers["0"]
-    assert cache.footer("0") is again
+    assert cache._footer("0") is again
     packed = [cache.get(key) for key in footers]
     assert len({id(part) for _, start, _, stop in packed for part in (start, stop)}) == 2
     assert sum(map(len, packed[0][1:])) == len(raw)
@@ -116,12 +116,12 @@ def test_footers_leave_a_cache_that_is_full() -> None:
     raw = footer_bytes(fixture("pyarrow/small.parquet"))
     cache = Cache(20 * len(raw))
     for number in range(200):
-        cache.put_footer(number, parse_footer(10**6, raw))
+        cache._put_footer(number, parse_footer(10**6, raw))
         assert cache.num_bytes <= cache.max_bytes
-    assert cache.footer(0) is None
-    assert cache.footer(199) is not None
+    assert cache._footer(0) is None
+    assert cache._footer(199) is not None
     cache.clear()
-    assert (cache.num_bytes, cache.footer(199)) == (0, None)
+    assert (cache.num_bytes, cache._footer(199)) == (0, None)
 
 
 # ---- and what it saves -------------------------------------------------------------------
