@@ -624,6 +624,12 @@ class _Schema:
             self.keys = tuple(parsed["primaryKeys"])
             self._partition_keys = tuple(parsed["partitionKeys"])
             self._options: dict[str, str] = dict(parsed.get("options") or {})
+            if wrong := [each for each in self.fields if type(each) is not int]:
+                raise TypeError(f"{wrong[0]!r} is not the id of a field")
+            names = [name for name, _ in self.fields.values()]
+            for text in (*names, *self.keys, *self._partition_keys, *self._options.values()):
+                if not isinstance(text, str):
+                    raise TypeError(f"{text!r} is not a text")
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -821,3 +821,18 @@ def test_the_command_says_what_it_did(unpacked: Open) -> None:
     ran = CliRunner().invoke(main, line)
     assert (ran.exit_code, ran.output.count("nothing to do")) == (0, 3)
     assert CliRunner().invoke(main, [*line, "-c", "cost"]).exit_code == 2
+
+
+@pytest.mark.parametrize("wrong", [True, None, 7, ["id"]])
+def test_a_schema_whose_names_are_no_texts(wrong: Any, unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    for path in table.glob("schema/schema-*"):
+        schema = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps({**schema, "fields": [{**schema["fields"][0], "name": wrong}]}), "utf-8")
+    for call in (
+        lambda: prune(table, "id = 5"),
+        lambda: lookup(table, "id", [5]).to_arrow(),
+        lambda: paimon_.attach_index(table, "name"),
+    ):
+        with pytest.raises(CorruptFileError, match="the schema cannot be understood"):
+            call()
