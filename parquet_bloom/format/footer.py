@@ -9,6 +9,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -492,14 +493,26 @@ def pages_extent(chunk: Any) -> tuple[int, int]:
     return start, start + (chunk.total_compressed_size or 0)
 
 
+FOOTER_BYTES = 512 * 1024 * 1024
+"""The most bytes of a footer that are read unless the caller says otherwise; real ones have a hundredth of that."""
+
+most_footer_bytes: ContextVar[int] = ContextVar("most_footer_bytes", default=FOOTER_BYTES)
+"""The limit while a plan is carried out: whoever drives it sets it."""
+
+_FOOTER_STEP = 32 * 1024 * 1024
+
+
 def read_footer(
     size: int, *, guess: int = FOOTER_GUESS, keeps_tail: bool = True, decryption: Decryption | None = None
 ) -> Plan[Footer]:
-    """Plan to read the footer of a file of `size` bytes: one request, a second when it is over `guess`.
+    """Plan to read the footer of a file of `size` bytes: one request, more when it is over `guess`.
+
+    The length is only what the file claims. So a long footer is read in steps: what is not there is not waited for.
 
     What came along of the file before the footer is its `before`, unless that is as cheap to read again.
 
-    Raises `NotParquetError`, `CorruptFileError`, and `UnsupportedError` for an encrypted footer without its key.
+    Raises `NotParquetError`, `CorruptFileError`, and `UnsupportedError` for an encrypted footer without its key and
+    for one that is longer than `most_footer_bytes`.
     """
     if size < 12:
         raise NotParquetError(f"a file of {size} bytes is too small for Parquet")
@@ -516,14 +529,22 @@ def read_footer(
     start = size - 8 - length
     if length == 0 or start < len(MAGIC):
         raise CorruptFileError(f"the footer's length {length} does not fit the file", offset=size - 8)
+    if length > (most := most_footer_bytes.get()):
+        raise UnsupportedError(
+            f"the footer takes {length:,} bytes, and at most {most:,} are read; raise that with "
+            "limits=Limits(footer_bytes=...) where a call takes limits, or with PARQUET_BLOOM_FOOTER_BYTES"
+        )
     before = b""
     if start >= first:
         before, raw = tail[: start - first] if keeps_tail else b"", tail[start - first : -8]
     else:
-        (head,) = yield [ByteRange(start, first)]
-        if len(head) < first - start:
-            raise CorruptFileError("the footer is cut off", offset=start)
-        raw = head + tail[:-8]
+        parts = []
+        for at in range(start, first, _FOOTER_STEP):
+            (part,) = yield [ByteRange(at, min(at + _FOOTER_STEP, first))]
+            if len(part) < min(_FOOTER_STEP, first - at):
+                raise CorruptFileError("the footer is cut off", offset=start)
+            parts.append(part)
+        raw = b"".join([*parts, tail[:-8]])
     if is_encrypted:
         assert decryption is not None
         return _parse_encrypted(size, raw, decryption, before)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, PredicateError
+from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, PredicateError, UnsupportedError
 
 
 class PhysicalType(enum.IntEnum):
@@ -125,38 +125,52 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
     if not elements:
         raise CorruptFileError("the footer has no schema")
     leaves: list[LeafColumn] = []
-    # The groups that are open: children still to come, path, repetitions on the path.
-    stack: list[tuple[int, tuple[str, ...], tuple[Repetition, ...]]] = [(elements[0].num_children or 0, (), ())]
+    num_names = 0
+    # The groups that are open: children still to come, path, repetitions on the path of a child of each repetition.
+    stack: list[list[Any]] = [[elements[0].num_children or 0, (), _nodes_below(())]]
     for element in elements[1:]:
         while stack and stack[-1][0] == 0:
             stack.pop()
         if not stack:
             raise CorruptFileError("the schema has more nodes than its groups have children")
-        remaining, path, nodes = stack.pop()
-        stack.append((remaining - 1, path, nodes))
-        if element.name is None or element.repetition_type not in Repetition._value2member_map_:
+        group = stack[-1]
+        group[0] -= 1
+        if element.name is None or element.repetition_type not in group[2]:
             raise CorruptFileError(f"node {len(leaves)} of the schema has no name or no repetition")
-        path, nodes = (*path, element.name), (*nodes, Repetition(element.repetition_type))
+        path, nodes = (*group[1], element.name), group[2][element.repetition_type]
+        num_names += len(path)
+        if num_names > _MOST_NAMES:
+            raise UnsupportedError(f"the paths of the schema's columns have more than {_MOST_NAMES:,} names in all")
         if element.type is None:
             if (element.num_children or 0) < 0 or len(path) > _MAX_DEPTH:
                 raise CorruptFileError(f"group {format_path(path)} of the schema is impossible")
-            stack.append((element.num_children or 0, path, nodes))
+            stack.append([element.num_children or 0, path, _nodes_below(nodes)])
         elif element.num_children:
             raise CorruptFileError(f"column {format_path(path)} of the schema has a type and children")
         else:
             leaves.append(_leaf(element, path, nodes, len(leaves)))
-    if any(remaining for remaining, _, _ in stack):
+    if any(group[0] for group in stack):
         raise CorruptFileError("the schema has fewer nodes than its groups have children")
     return tuple(leaves)
 
 
 _MAX_DEPTH = 200
 
+_MOST_NAMES = 20_000_000
+"""Paths are kept whole, so a few bytes of a schema may stand for `_MAX_DEPTH` names."""
+
+_PHYSICAL_TYPES = {int(kind): kind for kind in PhysicalType}
+
+
+def _nodes_below(nodes: tuple[Repetition, ...]) -> dict[int, tuple[Repetition, ...]]:
+    """Return the repetitions on the path of a group's children, which share them, by their own."""
+    return {int(own): (*nodes, own) for own in Repetition}
+
 
 def _leaf(element: Any, path: tuple[str, ...], nodes: tuple[Repetition, ...], index: int) -> LeafColumn:
-    if element.type not in PhysicalType._value2member_map_:
+    physical = _PHYSICAL_TYPES.get(element.type)
+    if physical is None:
         raise CorruptFileError(f"column {format_path(path)} has the unknown type {element.type}")
-    physical = PhysicalType(element.type)
     length = element.type_length if physical is PhysicalType.FIXED_LEN_BYTE_ARRAY else None
     if physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and (length is None or length <= 0):
         raise CorruptFileError(f"column {format_path(path)} is FIXED_LEN_BYTE_ARRAY of length {length}")

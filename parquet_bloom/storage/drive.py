@@ -21,12 +21,18 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.format.footer import Plan
+from parquet_bloom.format.footer import FOOTER_BYTES, Plan, most_footer_bytes
 from parquet_bloom.format.ranges import COALESCE_GAP, COALESCE_LIMIT, ByteRange, are_apart, coalesce, cut
 from parquet_bloom.storage import local_files, s3
 from parquet_bloom.storage.listing import WORTH_LISTING, Source, in_listing, remote_version
 
 _Result = TypeVar("_Result")
+
+
+def _footer_bytes() -> int:
+    """Return the longest footer that is read where the call does not say."""
+    text = os.environ.get("PARQUET_BLOOM_FOOTER_BYTES", "")
+    return int(text) if text.isdecimal() and int(text) else FOOTER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,9 @@ class Limits:
 
     On a local disk files are read one after the other, and ranges coalesced over at most `local_gap` bytes: there a
     request costs next to nothing.
+
+    A file whose footer is longer than `footer_bytes` is not read. The environment's PARQUET_BLOOM_FOOTER_BYTES is the
+    default of all calls.
     """
 
     files: int = 256
@@ -50,10 +59,13 @@ class Limits:
     limit: int = COALESCE_LIMIT
     retries: int = 3
     backoff: float = 0.2
+    footer_bytes: int = field(default_factory=_footer_bytes)
 
     def __post_init__(self) -> None:
-        if min(self.files, self.in_flight, self.round_bytes) < 1 or self.retries < 0:
-            raise ValueError("files, in_flight and round_bytes must be at least 1, and retries at least 0")
+        if min(self.files, self.in_flight, self.round_bytes, self.footer_bytes) < 1 or self.retries < 0:
+            raise ValueError(
+                "files, in_flight, round_bytes and footer_bytes must be at least 1, and retries at least 0"
+            )
 
 
 DEFAULT_LIMITS = Limits()
@@ -92,6 +104,7 @@ class _Job(Generic[_Result]):
         return sum(map(len, self.merged))
 
     def advance(self, parts: list[bytes] | Exception | None, limits: Limits) -> None:
+        token = most_footer_bytes.set(limits.footer_bytes)
         try:
             if isinstance(parts, Exception):
                 self.wanted = self.plan.throw(parts)
@@ -105,6 +118,8 @@ class _Job(Generic[_Result]):
         except (ParquetBloomError, OSError) as error:
             self.outcome = _named(error, self.source.name)
             self.close()
+        finally:
+            most_footer_bytes.reset(token)
 
     def close(self) -> None:
         self.done = True
@@ -202,6 +217,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
     descriptor = None
     failed: OSError | None = None
     parts: list[bytes] | None = None
+    token = most_footer_bytes.set(limits.footer_bytes)
     try:
         while True:
             wanted = plan.throw(failed) if failed else plan.send(parts)  # type: ignore[arg-type]
@@ -223,6 +239,7 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
     except (ParquetBloomError, OSError) as error:
         return _named(error, source.name)
     finally:
+        most_footer_bytes.reset(token)
         plan.close()
         if descriptor is not None:
             os.close(descriptor)

@@ -624,12 +624,9 @@ class _Schema:
             self.keys = tuple(parsed["primaryKeys"])
             self._partition_keys = tuple(parsed["partitionKeys"])
             self._options: dict[str, str] = dict(parsed.get("options") or {})
-            if wrong := [each for each in self.fields if type(each) is not int]:
-                raise TypeError(f"{wrong[0]!r} is not the id of a field")
+            _require(int, self.fields)
             names = [name for name, _ in self.fields.values()]
-            for text in (*names, *self.keys, *self._partition_keys, *self._options.values()):
-                if not isinstance(text, str):
-                    raise TypeError(f"{text!r} is not a text")
+            _require(str, [*names, *self.keys, *self._partition_keys, *self._options.values()])
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -700,6 +697,12 @@ class _Schema:
                 continue
             text = value if isinstance(value, str | None) else _partition_text(value)
             yield f"{_escaped(key)}={_escaped(text if text and not text.isspace() else blank)}"
+
+
+def _require(kind: type, values: Iterable[Any]) -> None:
+    for value in values:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is no {kind.__name__}")
 
 
 _NOTHING: dict[str, Any] = {"fields": [], "primaryKeys": [], "partitionKeys": []}

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError, NotParquetError, UnsupportedError
+from parquet_bloom.format import footer as footers
 from parquet_bloom.format.footer import (
     FILTER_GUESS,
     FOOTER_GUESS,
@@ -103,6 +104,25 @@ def test_a_length_that_does_not_fit_is_corrupt(length: int) -> None:
     data = fixture("pyarrow/small.parquet")
     with pytest.raises(CorruptFileError, match="does not fit the file"):
         read(data[:-8] + length.to_bytes(4, "little") + b"PAR1")
+
+
+def test_a_long_footer_is_read_in_steps() -> None:
+    """A file that only claims to be long ends the plan at the first step that is not there."""
+    size = 2**30
+    plan = read_footer(size)
+    (first,) = next(plan)
+    (step,) = plan.send([bytes(len(first) - 8) + (400 * 2**20).to_bytes(4, "little") + b"PAR1"])
+    assert len(step) == 32 * 2**20
+    with pytest.raises(CorruptFileError, match="cut off"):
+        plan.send([bytes(1000)])
+
+
+def test_steps_make_up_the_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = fixture("pyarrow/small.parquet")
+    whole = read(data)
+    monkeypatch.setattr(footers, "_FOOTER_STEP", 7)
+    footer, _ = drive(data, read_footer(len(data), guess=8))
+    assert footer.raw == whole.raw
 
 
 @pytest.mark.parametrize("name", names(DAMAGED))
