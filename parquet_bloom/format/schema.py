@@ -126,30 +126,40 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
         raise CorruptFileError("the footer has no schema")
     leaves: list[LeafColumn] = []
     num_names = 0
-    # The groups that are open: children still to come, path, repetitions on the path of a child of each repetition.
-    stack: list[list[Any]] = [[elements[0].num_children or 0, (), _nodes_below(())]]
+    # The way to the open groups. Paths are made of leaves only: those of all groups would take the depth squared.
+    names: list[str] = []
+    repetitions: list[Repetition] = []
+    # The open groups: children still to come, and the repetitions on the paths of leaves, which share them.
+    stack: list[tuple[list[int], dict[Repetition, tuple[Repetition, ...]]]] = [([elements[0].num_children or 0], {})]
     for element in elements[1:]:
-        while stack and stack[-1][0] == 0:
+        while stack and stack[-1][0][0] == 0:
             stack.pop()
+            if names:
+                names.pop()
+                repetitions.pop()
         if not stack:
             raise CorruptFileError("the schema has more nodes than its groups have children")
-        group = stack[-1]
-        group[0] -= 1
-        if element.name is None or element.repetition_type not in group[2]:
+        remaining, nodes_of = stack[-1]
+        remaining[0] -= 1
+        own = _REPETITIONS.get(element.repetition_type)
+        if element.name is None or own is None:
             raise CorruptFileError(f"node {len(leaves)} of the schema has no name or no repetition")
-        path, nodes = (*group[1], element.name), group[2][element.repetition_type]
-        num_names += len(path)
-        if num_names > _MOST_NAMES:
-            raise UnsupportedError(f"the paths of the schema's columns have more than {_MOST_NAMES:,} names in all")
         if element.type is None:
-            if (element.num_children or 0) < 0 or len(path) > _MAX_DEPTH:
-                raise CorruptFileError(f"group {format_path(path)} of the schema is impossible")
-            stack.append([element.num_children or 0, path, _nodes_below(nodes)])
-        elif element.num_children:
+            if (element.num_children or 0) < 0 or len(names) >= _MAX_DEPTH:
+                raise CorruptFileError(f"group {format_path((*names, element.name))} of the schema is impossible")
+            stack.append(([element.num_children or 0], {}))
+            names.append(element.name)
+            repetitions.append(own)
+            continue
+        path = (*names, element.name)
+        if element.num_children:
             raise CorruptFileError(f"column {format_path(path)} of the schema has a type and children")
-        else:
-            leaves.append(_leaf(element, path, nodes, len(leaves)))
-    if any(group[0] for group in stack):
+        if (num_names := num_names + len(path)) > _MOST_NAMES:
+            raise UnsupportedError(f"the paths of the schema's columns have more than {_MOST_NAMES:,} names in all")
+        if own not in nodes_of:
+            nodes_of[own] = (*repetitions, own)
+        leaves.append(_leaf(element, path, nodes_of[own], len(leaves)))
+    if any(remaining[0] for remaining, _ in stack):
         raise CorruptFileError("the schema has fewer nodes than its groups have children")
     return tuple(leaves)
 
@@ -160,11 +170,7 @@ _MOST_NAMES = 20_000_000
 """Paths are kept whole, so a few bytes of a schema may stand for `_MAX_DEPTH` names."""
 
 _PHYSICAL_TYPES = {int(kind): kind for kind in PhysicalType}
-
-
-def _nodes_below(nodes: tuple[Repetition, ...]) -> dict[int, tuple[Repetition, ...]]:
-    """Return the repetitions on the path of a group's children, which share them, by their own."""
-    return {int(own): (*nodes, own) for own in Repetition}
+_REPETITIONS = {int(kind): kind for kind in Repetition}
 
 
 def _leaf(element: Any, path: tuple[str, ...], nodes: tuple[Repetition, ...], index: int) -> LeafColumn:

@@ -56,6 +56,11 @@ class ColumnChunks:
         nulls = chunk.statistics.null_count if chunk.statistics else None
         return max(0, int(chunk.num_values) - (nulls or 0))
 
+    def is_doubtful(self, row_group: int, leaf: LeafColumn) -> bool:
+        """Return whether the chunk has fewer bytes than values so diverse that they need a large filter would take."""
+        stored = min(max(0, self._chunk(row_group, leaf).total_compressed_size or 0), self._source.size)
+        return self.value_bound(row_group, leaf) > stored * _VALUES_PER_BYTE
+
     def values(self, row_group: int, leaf: LeafColumn, *, each: bool = False) -> Iterator[pa.Array]:
         """Yield physical Arrow arrays that together hold every value of the chunk, nulls left out or in.
 
@@ -215,6 +220,9 @@ class ColumnChunks:
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:
         return f"row group {row_group}, column {leaf.name}"
+
+
+_VALUES_PER_BYTE = 8
 
 
 def _is_all_dictionary(chunk: Any) -> bool:

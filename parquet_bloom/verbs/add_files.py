@@ -468,11 +468,18 @@ def _build(
     from parquet_bloom.filters.build import fill
 
     most = _sizing_hashes(chunks, row_group, leaf, options)
+    if options.ndv is None and chunks.is_doubtful(row_group, leaf) and optimal_num_bytes(most, options.fpp) > _UNPROVED:
+        # No memory for values of which only the footer knows: they are counted first.
+        most = most_hashes(leaf, sum(map(len, chunks.values(row_group, leaf))))
     bloom = SplitBlockBloomFilter.sized_for(most, options.fpp, max_bytes=options.max_bytes)
     fill(bloom, chunks, row_group, leaf, stopped, count)
     if options.ndv is None:
         return bloom.folded_to(options.fpp)
     return _shrunk(bloom, options.ndv, options)
+
+
+_UNPROVED = 1024 * 1024
+"""The bytes of a filter that are allocated for as many values as a footer claims, however few bytes they take."""
 
 
 def _shrunk(bloom: SplitBlockBloomFilter, ndv: int, options: AddOptions) -> SplitBlockBloomFilter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar
 
 from parquet_bloom.errors import (
@@ -264,9 +265,9 @@ _CUT_OTHERS = "what another program changed in the footer at byte {:,} was cut a
 def _stored_filters(footer: Footer, without: Container[tuple[int, int]] = ()) -> dict[tuple[int, int], int]:
     """Return where the footer says that filters are, by row group and column."""
     return {
-        (group, leaf.index): chunk.bloom_filter_offset
-        for group, leaf, chunk in footer.chunks()
-        if chunk is not None and chunk.bloom_filter_offset is not None and (group, leaf.index) not in without
+        (group, leaf.index): footer.chunk(group, leaf).bloom_filter_offset
+        for group, leaf in footer.chunks_with_filters(footer.leaves)
+        if (group, leaf.index) not in without
     }
 
 
@@ -276,16 +277,17 @@ def _go_back(states: list[Footer], *, all: bool) -> tuple[Footer, int | None]:
     That is where it goes no further, or with `all` where it went on, or None.
     """
     now, others = states[-1], None
+    essence = _essence(now) if states[:-1] else b""
     for before in reversed(states[:-1]):
-        if _essence(before) != _essence(now):
+        if (earlier := _essence(before)) != essence:
             others = others or now.file_size
             if not all:
                 break
-        now = before
+        now, essence = before, earlier
     return now, others
 
 
 def _essence(footer: Footer) -> bytes:
     """Return the footer without what is ever changed here."""
-    nothing: Edits = {(group, leaf.index): None for group, leaf, _ in footer.chunks()}
+    nothing: Edits = dict.fromkeys(product(range(footer.num_row_groups), range(len(footer.leaves))))
     return splice_key_values(splice_filters(footer.raw, nothing), dict.fromkeys(hudi.ENTRIES))
