@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
-from parquet_bloom.storage.listing import is_local, names_in
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.format.footer import Plan
+from parquet_bloom.storage.listing import Source, is_local, names_in
+from parquet_bloom.tables.roots import Root, for_writing
+
+_Result = TypeVar("_Result")
 
 TABLE_MARKS = {"Delta": ("_delta_log",), "Hudi": (".hoodie",), "Paimon": ("snapshot", "manifest")}
 
@@ -17,13 +23,49 @@ def table_around(fs: Any, path: str) -> tuple[str, str] | None:
     Walks up: `_delta_log/` is Delta, `metadata/` with `*.metadata.json` or `version-hint.text` Iceberg, `.hoodie/`
     Hudi, `snapshot/` with `manifest/` Paimon. A symbolic link lies where it is and where it leads.
     """
-    for start in dict.fromkeys([path, os.path.realpath(path)] if is_local(fs) else [path]):
-        folder = start.rstrip("/")
-        while "/" in folder:
-            folder = folder.rpartition("/")[0]
-            if kind := table_kind(fs, folder):
-                return kind, folder or "/"
+    starts = dict.fromkeys([path, os.path.realpath(path)] if is_local(fs) else [path])
+    return next(filter(None, (_table_above(fs, start) for start in starts)), None)
+
+
+def _table_above(fs: Any, path: str) -> tuple[str, str] | None:
+    folder = path.rstrip("/")
+    while "/" in folder:
+        folder = folder.rpartition("/")[0]
+        if kind := table_kind(fs, folder):
+            return kind, folder or "/"
     return None
+
+
+def refuse_links_out(jobs: Iterable[tuple[Source, Plan[_Result]]]) -> Iterator[tuple[Source, Plan[_Result]]]:
+    """Yield files with their plans; to one in a table, from which a symbolic link leads out, with an error for a plan.
+
+    Other links are followed: those of plain directories, and those within a table.
+    """
+    folders: dict[str, tuple[bool, Root | None]] = {}
+    for source, plan in jobs:
+        reason = _why_outside(source, folders) if source.is_local else None
+        yield source, plan if reason is None else _refused(reason)
+
+
+def _why_outside(source: Source, folders: dict[str, tuple[bool, Root | None]]) -> str | None:
+    folder = os.path.dirname(source.path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder) != folder, None
+    is_linked, root = folders[folder]
+    if not is_linked and not os.path.islink(source.path):
+        return None
+    if root is None:
+        table = _table_above(source.fs, source.path)
+        if table is None:
+            return None
+        root = Root(table[1])
+        folders[folder] = is_linked, root
+    return for_writing(root.place(source.path).outside)
+
+
+def _refused(reason: str) -> Plan[Any]:
+    raise UnsupportedError(reason)
+    yield []
 
 
 def table_kind(fs: Any, folder: str) -> str | None:

@@ -40,6 +40,7 @@ from parquet_bloom.storage.rewrite import (
     rewrite,
     summaries_above,
 )
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 from parquet_bloom.verbs.parallel import Progress, Ticker, background, map_in_order, share_threads
 from parquet_bloom.verbs.retrofit import (
@@ -186,7 +187,7 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
 
     Raises `ColumnNotFoundError` for a column that no file has.
     """
-    outcomes = drive((source, _read_requested(source, options)) for source in sources)
+    outcomes = drive(refuse_links_out((source, _read_requested(source, options)) for source in sources))
     plans = [
         left_alone(AddPlan(source, target))
         if is_left_alone(source, target, options.any_name)

@@ -22,6 +22,7 @@ from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import rewrite
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
 from parquet_bloom.verbs.retrofit import (
     Edits,
@@ -139,7 +140,7 @@ def drop(
         raise UnsupportedError("restore=True cuts the whole file back, so it takes all columns; leave out columns=")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
-    surveyed = drive((source, _survey_drop(source, wanted)) for source in sources)
+    surveyed = drive(refuse_links_out((source, _survey_drop(source, wanted)) for source in sources))
     plans = [
         _checked_drop(source, target, outcome, force=force, any_name=any_name)
         for source, target, outcome in parquet_outcomes(surveyed, targets)

@@ -25,6 +25,7 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.rewrite import rewrite, summaries_above
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.verbs.add_files import Added
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
 from parquet_bloom.verbs.retrofit import (
@@ -121,7 +122,7 @@ def add_filter(
     builder()  # refuses what cannot be
     options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
     sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
-    surveyed = drive((source, read_footer(source.size)) for source in sources)
+    surveyed = drive(refuse_links_out((source, read_footer(source.size)) for source in sources))
     plans = [_checked(*outcome, options) for outcome in parquet_outcomes(surveyed, targets)]
     raise_refusals(plans, strict=strict)
     tick = Ticker(progress, sum(plan.error is None for plan in plans))

@@ -31,6 +31,7 @@ from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import RequestLog, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import why_uncountable, why_untrusted
 from parquet_bloom.verbs.parallel import Progress
 
@@ -163,7 +164,7 @@ def inspect(
     of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
     plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept, decryption)) for source, kept in of_files)
     strays = Strays()
-    for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
+    for done, (source, outcome) in enumerate(drive(refuse_links_out(plans), log=log), 1):
         if strays.take(source, outcome):
             pass
         elif isinstance(outcome, Exception):

@@ -25,6 +25,7 @@ from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
 from parquet_bloom.values.interchange import speaks_arrow
 from parquet_bloom.verbs.keys import python_values, read_keys
@@ -129,7 +130,7 @@ def probe(
     strays = Strays()
     of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=storage_options)
     plans = ((source, _probe(source, path, literals, timezone, kept, decryption)) for source, kept in of_files)
-    for done, (source, outcome) in enumerate(drive(plans, log=log), 1):
+    for done, (source, outcome) in enumerate(drive(refuse_links_out(plans), log=log), 1):
         if strays.take(source, outcome):
             pass
         elif isinstance(outcome, ColumnNotFoundError | LiteralError):

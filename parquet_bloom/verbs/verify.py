@@ -29,6 +29,7 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
 from parquet_bloom.values.encoding import format_value, hash_plain, why_untrusted
 from parquet_bloom.values.mistakes import mistaken_encodings
@@ -162,7 +163,8 @@ def verify(
     def read() -> Iterable[tuple[Source, _StoredFilters | Exception]]:
         strays = Strays()
         of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
-        for source, outcome in drive((source, _read_stored(source, wanted, kept)) for source, kept in of_files):
+        plans = ((source, _read_stored(source, wanted, kept)) for source, kept in of_files)
+        for source, outcome in drive(refuse_links_out(plans)):
             if strays.take(source, outcome):
                 tick(source.size)
                 continue

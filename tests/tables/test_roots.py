@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from files import table
 from samples import FIXTURES
 
-from parquet_bloom import UnsupportedError, add, index, inspect, lookup, paimon, prune
+from parquet_bloom import UnsupportedError, add, drop, hudi, index, inspect, lookup, paimon, probe, prune, verify
 from parquet_bloom.cli.commands import main
 from parquet_bloom.tables import snapshot_of
 from parquet_bloom.tables.roots import CHAINED, LINKED, OUTSIDE, Root
@@ -421,3 +421,59 @@ def test_hudi(tmp_path: Path, forbidden: Forbidden) -> None:
     with pytest.raises(UnsupportedError, match="lies outside of the table's directory"):
         prune(root, "v = 5")
     assert forbidden.touched == []
+
+
+# ---- plain verbs in a table's directory --------------------------------------------------
+
+
+def opened(folder: Path) -> Callable[[], bool]:
+    """Returns what tells whether a file in a folder was opened since."""
+    libc = ctypes.CDLL(None)
+    events = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(events, os.fsencode(folder / "x.parquet"), 0x20) > 0
+
+    def was() -> bool:
+        try:
+            return bool(os.read(events, 4096))
+        except BlockingIOError:
+            return False
+
+    return was
+
+
+@pytest.mark.parametrize("link", ["linked.parquet", "link/x.parquet"])
+def test_a_link_out_of_a_table_is_refused(tmp_path: Path, link: str) -> None:
+    root, out = tmp_path / "t", tmp_path / "out"
+    lakes.delta(root, files=1)
+    out.mkdir()
+    pq.write_table(table(20, 100), out / "x.parquet")
+    data = (out / "x.parquet").read_bytes()
+    if "/" in link:
+        (root / "link").symlink_to(out)
+    else:
+        (root / link).symlink_to(out / "x.parquet")
+    (root / "own.parquet").symlink_to(next(root.glob("part-*.parquet")))
+    was_opened = opened(out)
+    for results in (
+        inspect(root),
+        verify(root),
+        probe(root, "id", 5),
+        add(root, "id", force=True, dry_run=True),
+        drop(root, force=True),
+        hudi.add_filter(root, key_column="name", ndv=100, force=True),
+    ):
+        (refused,) = [row for row in results.errors if row.path.endswith(link)]
+        assert "a symbolic link leads out of the table's directory" in str(refused)
+    added = {row.path.rpartition("/")[2]: row.status for row in add(root, "id", force=True).rows}
+    assert added[link.rpartition("/")[2]] == "refused"
+    assert not was_opened()
+    assert (out / "x.parquet").read_bytes() == data
+
+
+def test_links_of_plain_directories_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "out").mkdir()
+    pq.write_table(table(20, 100), tmp_path / "out/x.parquet")
+    (tmp_path / "plain/linked.parquet").symlink_to(tmp_path / "out/x.parquet")
+    assert [row.status for row in add(tmp_path / "plain", "id").rows] == ["written"]
+    assert not inspect(tmp_path / "plain").errors

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import table
+from files import DAMAGED, fixture, table
 
 import parquet_bloom
 from parquet_bloom import Cache, Limits, UnsupportedError
@@ -139,3 +139,30 @@ def test_what_only_looks_like_footers_is_not_read_without_end(tmp_path: Path) ->
     (row,) = parquet_bloom.drop(path, restore=True).rows
     assert "looks like an earlier footer" in str(row.error)
     assert path.stat().st_size == len(data) + len(claims)
+
+
+# ---- one bad file ------------------------------------------------------------------------
+
+
+def test_bad_files_end_no_call_over_many(tmp_path: Path) -> None:
+    for number in range(3):
+        pq.write_table(table(20, 20 * number), tmp_path / f"good{number}.parquet")
+    for name in DAMAGED:
+        (tmp_path / f"h{Path(name).name}").write_bytes(fixture(name))
+
+    def good(results: Any) -> set[str]:
+        rows = results.all_files if isinstance(results, parquet_bloom.Pruning) else results.rows
+        return {Path(row.path).name for row in rows if "/good" in row.path and not getattr(row, "error", None)}
+
+    every = {f"good{number}.parquet" for number in range(3)}
+    assert good(parquet_bloom.prune(tmp_path, "id = 5", cache=Cache(0))) == every
+    found = parquet_bloom.lookup(tmp_path, "id", [5, 999], cache=Cache(0)).to_arrow().to_pylist()
+    assert str(tmp_path / "good0.parquet") in {row["path"] for row in found}
+    assert parquet_bloom.index.create(tmp_path, "id", ndv=100).rows[0].files >= 3
+    assert good(parquet_bloom.add(tmp_path, "id")) == every
+    assert good(parquet_bloom.probe(tmp_path, "id", 5)) == every
+    assert good(parquet_bloom.inspect(tmp_path)) == every
+    assert good(parquet_bloom.verify(tmp_path)) == every
+    assert good(parquet_bloom.drop(tmp_path, "id")) == every
+    assert good(parquet_bloom.drop(tmp_path, restore=True)) == every
+    assert good(parquet_bloom.hudi.add_filter(tmp_path, key_column="name", ndv=100)) == every
