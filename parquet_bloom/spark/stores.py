@@ -230,7 +230,7 @@ def spark_reads(paths: Iterable[str]) -> Iterator[None]:
 
 
 _REFUSED_JAVA = re.compile(
-    r"No FileSystem for scheme \"?\w+\"?|UnsupportedFileSystemException|S3AFileSystem not found|AccessDenied\w*|"
+    r"No FileSystem for scheme \"?\w+\"?|S3AFileSystem not found|NoClassDefFoundError: [\w/.$]+|AccessDenied\w*|"
     r"NoAuthWithAWSException|No AWS Credentials|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Status Code: 403"
 )
 

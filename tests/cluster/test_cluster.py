@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(not FOLDER, reason="PARQUET_BLOOM_CLUSTER names 
 HOME = Path(pyspark.__file__).parent
 ROWS = 200_000
 NAMES = [f"{number}.parquet" for number in range(6)]
-KEY = 5 * ROWS + 77_777  # in the last file only
+KEY = 77_777 * len(NAMES) + 5  # in the last file only
 
 
 def ids(number: int) -> np.ndarray[Any, Any]:
@@ -117,7 +118,7 @@ def files() -> dict[str, bytes]:
 @pytest.fixture
 def lake(endpoint: str, files: dict[str, bytes], request: pytest.FixtureRequest) -> Iterator[str]:
     """A folder of large files on S3."""
-    store, bucket = connected(endpoint), request.node.name.replace("_", "-")[:60].rstrip("-")
+    store, bucket = connected(endpoint), re.sub(r"\W|_", "-", request.node.name).rstrip("-")
     store.call_s3("create_bucket", Bucket=bucket)
     for name, content in files.items():
         store.pipe_file(f"{bucket}/lake/{name}", content)
@@ -130,6 +131,17 @@ def statuses(frame: Any) -> set[str]:
 
 def test_every_verb(session: Any, lake: str, endpoint: str, files: dict[str, bytes]) -> None:
     given = {"storage_options": "spark"}
+
+    def places_of_tasks(batches: Any) -> Any:
+        import sys
+
+        import pyarrow as pa
+
+        import parquet_bloom._kernel
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pylist([{"python": sys.prefix, "package": parquet_bloom._kernel.__file__}])
+
     places = session.range(4).repartition(4).mapInArrow(places_of_tasks, "python string, package string").collect()
     assert {row.python.rpartition("/")[2] for row in places} == {"environment"}
     assert all("/environment/" in row.package for row in places)
@@ -155,17 +167,6 @@ def test_every_verb(session: Any, lake: str, endpoint: str, files: dict[str, byt
     assert not state.errors
     assert bloom.index.refresh(session, lake, **given).version == state.version
     assert len(bloom.read(session, lake, f"id = {KEY}", **given).inputFiles()) == 1
-
-
-def places_of_tasks(batches: Any) -> Any:
-    import sys
-
-    import pyarrow as pa
-
-    import parquet_bloom._kernel
-
-    for _ in batches:
-        yield pa.RecordBatch.from_pylist([{"python": sys.prefix, "package": parquet_bloom._kernel.__file__}])
 
 
 def test_s3_without_the_a(session: Any, lake: str) -> None:

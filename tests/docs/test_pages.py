@@ -27,6 +27,9 @@ def commands_below(group: click.Group, *words: str) -> Iterator[tuple[str, click
 
 COMMANDS = dict(commands_below(main))
 PAGE_OF = {verb: "indexing" if verb == "index" else verb for verb in main.commands}
+OF_OTHERS = {"--archives", "--conf", "--deploy-mode", "--packages", "--prefix", "--py-files"}
+"""Options of spark-submit and venv-pack."""
+
 documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 
@@ -56,7 +59,7 @@ def test_a_verb_has_a_page_with_the_command_and_its_python_twin(verb):
 def test_every_option_that_is_named_exists(path):
     exist = {option for command in COMMANDS.values() for p in command.params for option in p.opts}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text(path)))
-    assert named <= exist | {"--help", "--version"}
+    assert named <= exist | {"--help", "--version"} | OF_OTHERS
 
 
 @documents
