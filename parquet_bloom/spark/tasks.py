@@ -228,9 +228,11 @@ REFUSED = re.compile(
 )
 """What a store says, or its library, if credentials are missing or wrong."""
 
+_NONE_FOUND = re.compile("NoCredentialsError|PartialCredentialsError|Unable to locate credentials")
+
 ON_EXECUTOR = (
-    "an executor was told so by the store, the driver was not: credentials of the driver's environment do not reach "
-    "executors; give storage_options=, or set spark.executorEnv.AWS_ACCESS_KEY_ID and its like"
+    "an executor found no credentials, the driver did: those of the driver's environment do not reach executors; "
+    "give storage_options=, or set spark.executorEnv.AWS_ACCESS_KEY_ID and its like"
 )
 
 
@@ -253,9 +255,9 @@ def driver_reads(storage_options: StorageOptions) -> Iterator[None]:
 
 
 def said_on_executor(error: Exception) -> str:
-    """Return an error of a task as one line, with advice if a store refused it."""
+    """Return an error of a task as one line, with advice if it found no credentials."""
     text = describe_error(error)
-    is_refused = isinstance(error, OSError) and error.filename is None and REFUSED.search(text)
+    is_refused = isinstance(error, OSError) and error.filename is None and _NONE_FOUND.search(text)
     return f"{text}; {ON_EXECUTOR}" if is_refused else text
 
 
@@ -273,7 +275,7 @@ class readable_errors:
         if lacking := _LACKING.search(text):
             raise UnsupportedError(f"in the executors' Python, {lacking[0]}") from error
         raised = _RAISED.findall(text)
-        if raised and REFUSED.search(raised[-1]):
+        if raised and _NONE_FOUND.search(raised[-1]):
             raise StoreError(f"{raised[-1]}; {ON_EXECUTOR}") from error
 
 

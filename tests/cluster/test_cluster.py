@@ -193,7 +193,7 @@ def test_settings_that_only_one_of_the_two_has(session: Any, lake: str, endpoint
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["key"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret"])
     ours = {"endpoint_url": endpoint}
-    with pytest.raises(StoreError, match=r"NoCredentialsError: .* an executor was told so"):
+    with pytest.raises(StoreError, match=r"NoCredentialsError: .* an executor found no credentials"):
         bloom.inspect(session, lake, storage_options=ours)
     given = {**ours, **KEYS}
     assert bloom.inspect(session, lake, storage_options=given).count() == len(NAMES)

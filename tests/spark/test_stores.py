@@ -236,7 +236,7 @@ def test_the_executors_have_none(lake: str, endpoint: str, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anyone")  # after Java was started: its Python workers lack them
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
     options = {"endpoint_url": endpoint, "config_kwargs": {"connect_timeout": 5}}
-    with pytest.raises(StoreError, match=r"x\.parquet: NoCredentialsError: .* an executor was told so"):
+    with pytest.raises(StoreError, match=r"x\.parquet: NoCredentialsError: .* an executor found no credentials"):
         bloom.inspect(session, lake, storage_options=options)
     (row,) = bloom.add(session, lake, "id", storage_options=options).collect()
     assert row.status == "refused"
