@@ -268,11 +268,9 @@ def _require_recoverable(source: Source) -> None:
     try:
         state = run(source, find_whole_state(source.size))
     except CorruptFileError as error:
-        raise UnsupportedError(
-            f"the file cannot be changed in place, for `recover` would refuse it: {error}"
-        ) from error
+        raise UnsupportedError(f"the file cannot be changed in place: `recover` would refuse it: {error}") from error
     if state.footer.file_size != source.size:
-        raise UnsupportedError("the file cannot be changed in place, for `recover` would not know its footer again")
+        raise UnsupportedError("the file cannot be changed in place: `recover` would not know its footer again")
 
 
 def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> list[LeafColumn]:

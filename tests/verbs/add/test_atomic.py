@@ -35,6 +35,7 @@ CALLS: list[tuple[Any, str]] = [
     (os, "copy_file_range"),
     (os, "fdatasync"),
     (os, "fsync"),
+    (os, "ftruncate"),
     (os, "fstat"),
     (os, "fchmod"),
     (os, "fchown"),
@@ -82,6 +83,7 @@ class Saboteur:
 ACTIONS: dict[str, Callable[[Path], Any]] = {
     "add": lambda file: add(file, "id", jobs=1),
     "add again": lambda file: add(file, "name", jobs=1, keep_mtime=True),
+    "in place": lambda file: add(file, "name", in_place=True, jobs=1, keep_mtime=True),
     "drop": lambda file: drop(file),
     "restore": lambda file: drop(file, restore=True),
     "copy": lambda file: add(file, "name", output=file.with_name("copy.parquet"), jobs=1),
