@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import re
 import stat
@@ -102,7 +103,8 @@ class Rewrite:
         self._keep, self._version, self._keep_mtime = keep, version, keep_mtime
         self.position = keep
         with contextlib.ExitStack() as undo:
-            self._old = undo.enter_context(self._old_path.open("rb", buffering=0))
+            self._old = self._old_path.open("rb", buffering=0)
+            undo.callback(_close_quietly, self._old)
             if self._in_place:  # held until the checksum file is back, so that the next writer finds it
                 self._exclude_others()
             self.stale = " and ".join(map(str, self._remove_leftovers())) or None
@@ -209,7 +211,15 @@ class Rewrite:
         # and comes back last.
         if self._checksums:
             unlink(self._checksums.path)
-        self._temporary.replace(self._target)
+        try:
+            self._temporary.replace(self._target)
+        except OSError:
+            if is_at(self._fd, self._target):  # over a network, the answer alone may have been lost
+                return
+            if self._checksums:
+                with contextlib.suppress(OSError, UnsupportedError):
+                    self._checksums.rewrite(self._old.fileno(), self._status.st_size)
+            raise
 
     def _check_unchanged(self, status: os.stat_result) -> None:
         if version(status) != self._version:
@@ -530,7 +540,9 @@ def _appear(temporary: Path, target: Path) -> None:
     try:
         os.link(temporary, target)  # which, unlike renaming, replaces nothing
     except FileExistsError:
-        raise
+        if not _are_one(temporary, target):  # over a network, the answer alone may have been lost
+            raise
+        _discard(temporary)
     except OSError as error:
         if error.errno not in _CANNOT_COPY_SO:
             raise
@@ -539,6 +551,14 @@ def _appear(temporary: Path, target: Path) -> None:
         temporary.rename(target)
     else:
         _discard(temporary)
+
+
+def _are_one(temporary: Path, target: Path) -> bool:
+    """Return whether two names are those of one file."""
+    try:
+        return os.path.samestat(temporary.lstat(), target.lstat())
+    except OSError:
+        return False
 
 
 def require_links(path: Path) -> None:
@@ -568,6 +588,11 @@ def unlink(path: Path) -> None:
     """Remove a file unless it is gone already."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
+
+
+def _close_quietly(file: io.FileIO) -> None:
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def _close(fd: int) -> None:

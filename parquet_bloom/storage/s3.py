@@ -11,8 +11,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -168,7 +170,16 @@ class S3Rewrite:
             if len(self._whole) != self._keep:
                 raise self._changed()
             return
-        self._upload = self._to_target("create_multipart_upload", **self._attributes())["UploadId"]
+        attributes = self._attributes()
+        try:
+            answer = self._to_target("create_multipart_upload", **attributes)
+        except OSError as error:
+            if left := self._abort_lost():
+                raise OSError(f"{error}; {left}") from error
+            raise
+        self._upload = answer["UploadId"]
+        if answer.get("ResponseMetadata", {}).get("RetryAttempts") and (left := self._abort_lost()):
+            logging.getLogger("parquet_bloom").warning(left)
         source = {"Bucket": self._bucket, "Key": self._key, **_version(self._version)}
         for start, stop in _equal_ranges(self._keep):
             number = len(self._parts) + 1
@@ -186,6 +197,30 @@ class S3Rewrite:
                     raise self._changed() from error
                 raise
             self._parts.append(_part(number, answer["CopyPartResult"]))
+
+    def _abort_lost(self) -> str | None:
+        """Give up uploads that were begun but whose answers were lost; return a sentence about what may be left.
+
+        They are those of this key that began after our HEAD, by the store's clock, and have no parts: with such an
+        upload nothing of anybody is lost.
+        """
+        name = f"s3://{self._target_bucket}/{self._target_key}"
+        left = []
+        try:
+            since = parsedate_to_datetime(self._head["ResponseMetadata"]["HTTPHeaders"]["date"])
+            found = self._call("list_multipart_uploads", Bucket=self._target_bucket, Prefix=self._target_key)
+            for upload in found.get("Uploads") or ():
+                number = upload["UploadId"]
+                if upload["Key"] == self._target_key and number != self._upload and upload["Initiated"] >= since:
+                    left.append(number)
+            for number in list(left):
+                if not self._to_target("list_parts", UploadId=number).get("Parts"):
+                    self._to_target("abort_multipart_upload", UploadId=number)
+                    left.remove(number)
+        except (OSError, KeyError, TypeError, ValueError):
+            if not left:
+                return f"an upload of {name} may be left in the store; list its multipart uploads, and abort it"
+        return f"uploads of {name} are left in the store: {', '.join(left)}" if left else None
 
     def append(self, data: bytes) -> int:
         """Take `data` for the end; return its offset in the new object."""

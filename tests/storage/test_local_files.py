@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import stat
 import struct
@@ -37,6 +38,63 @@ def started(path: Path, **options: Any) -> Rewrite:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+# ---- what fails behind the rename ------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", [None, "y.parquet"])
+def test_a_rename_whose_answer_was_lost_is_no_failure(
+    file: Path, monkeypatch: pytest.MonkeyPatch, output: str | None
+) -> None:
+    target = None if output is None else file.with_name(output)
+    rename, link = Path.replace, os.link
+
+    def renamed(self: Path, to: Path) -> None:
+        rename(self, to)
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    def linked(*names: Any) -> None:
+        link(*names)
+        raise FileExistsError(errno.EEXIST, "File exists")
+
+    monkeypatch.setattr(Path, "replace", renamed)
+    monkeypatch.setattr(os, "link", linked)
+    assert statuses(add(file, "id", output=target)) == ["written"]
+    assert names(file.parent) == ["x.parquet"] if output is None else ["x.parquet", output]
+    assert len(inspect(target or file).rows) == 4
+
+
+def test_a_file_that_does_not_close_was_written_all_the_same(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    class Stubborn(io.FileIO):
+        def close(self) -> None:
+            is_open = not self.closed
+            super().close()
+            if is_open:
+                raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(
+        Path, "open", lambda self, *a, **o: Stubborn(self) if o == {"buffering": 0} else real(self, *a, **o)
+    )
+    assert statuses(add(file, "id")) == ["written"]
+
+
+def test_checksums_are_back_if_the_rename_fails(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    side = file.with_name(".x.parquet.crc")
+    side.write_bytes(checksum_file(file.read_bytes()))
+    before = snapshot(file.parent)
+    rename = Path.replace
+
+    def fail(self: Path, to: Path) -> Path:
+        if to == file:
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    assert only_error(add(file, "id")) == "Input/output error"
+    assert snapshot(file.parent) == before
 
 
 # ---- what a rewrite keeps ----------------------------------------------------------------
@@ -696,7 +754,7 @@ def test_a_file_that_is_there_is_written_although_its_temporary_name_cannot_be_r
 AS_NOBODY = """
 import os, sys
 import fsspec.implementations.local
-import parquet_bloom.verbs.add_files
+import parquet_bloom.storage.columns, parquet_bloom.verbs.add_files
 parquet_bloom.add([], "id")
 os.setgid(65534)
 os.setuid(65534)

@@ -269,6 +269,69 @@ def test_an_upload_is_given_up_even_if_that_fails_at_first(
     assert uploads(other, bucket) == []
 
 
+def dated(fs: Any, seconds: float) -> None:
+    """Has the store say when uploads began, which moto does not know."""
+
+    def date(parsed: Any, **_: Any) -> None:
+        for upload in parsed.get("Uploads") or ():
+            upload["Initiated"] = datetime.now(UTC) + timedelta(seconds=seconds)
+
+    fs._s3.meta.events.register("after-call.s3.ListMultipartUploads", date)
+
+
+def losing_the_answer(calls: Calls) -> None:
+    def after(name: str) -> None:
+        if name == "CreateMultipartUpload":
+            raise ConnectionResetError("reset by peer")
+
+    calls.after = after
+
+
+def test_an_upload_whose_number_was_lost_is_given_up(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes]
+) -> None:
+    other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["large"])
+    theirs = other.create_multipart_upload(Bucket=bucket, Key="x.parquet.other")["UploadId"]
+    busy = other.create_multipart_upload(Bucket=bucket, Key="x.parquet")["UploadId"]
+    other.upload_part(Bucket=bucket, Key="x.parquet", UploadId=busy, PartNumber=1, Body=b"theirs")
+    dated(fs, 1)
+    losing_the_answer(calls)
+    error = only_error(add(f"{bucket}/x.parquet", "id", filesystem=fs))
+    assert error == f"reset by peer; uploads of s3://{bucket}/x.parquet are left in the store: {busy}"
+    assert {upload["UploadId"] for upload in uploads(other, bucket)} == {theirs, busy}
+
+
+def test_an_upload_that_is_older_is_not_given_up(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes]
+) -> None:
+    other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["large"])
+    other.create_multipart_upload(Bucket=bucket, Key="x.parquet")
+    dated(fs, -60)
+
+    def meddle(number: int, name: str) -> None:
+        if name == "CreateMultipartUpload":
+            raise ConnectionResetError("no route")
+
+    calls.meddle = meddle
+    assert only_error(add(f"{bucket}/x.parquet", "id", filesystem=fs)) == "no route"
+    assert len(uploads(other, bucket)) == 1
+
+
+def test_an_upload_that_may_be_left_is_named(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes]
+) -> None:
+    other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["large"])
+    losing_the_answer(calls)
+
+    def meddle(number: int, name: str) -> None:
+        if name == "ListMultipartUploads":
+            raise PermissionError("Access Denied")
+
+    calls.meddle = meddle
+    error = only_error(add(f"{bucket}/x.parquet", "id", filesystem=fs))
+    assert f"an upload of s3://{bucket}/x.parquet may be left in the store" in error
+
+
 @pytest.mark.parametrize("in_place", [True, False])
 def test_an_answer_that_is_lost_is_no_failure(
     fs: Any, calls: Calls, bucket: str, other: Any, old: bytes, in_place: bool
