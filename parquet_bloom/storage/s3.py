@@ -14,7 +14,6 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -204,6 +203,8 @@ class S3Rewrite:
         They are those of this key that began after our HEAD, by the store's clock, and have no parts: with such an
         upload nothing of anybody is lost.
         """
+        from email.utils import parsedate_to_datetime
+
         name = f"s3://{self._target_bucket}/{self._target_key}"
         left = []
         try:
