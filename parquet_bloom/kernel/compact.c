@@ -52,7 +52,9 @@ int skip_value(cursor *c, uint8_t kind, int depth) {
     case BYTE_:
         return skip_bytes(c, 1);
     case I16_:
+        return read_narrow(c, MOST_OF_I16, &number);
     case I32_:
+        return read_narrow(c, MOST_OF_I32, &number);
     case I64_:
         return read_varint(c, &number);
     case DOUBLE_:

@@ -11,6 +11,8 @@ enum { TRUE_ = 1, FALSE_, BYTE_, I16_, I32_, I64_, DOUBLE_, BINARY_, LIST_, SET_
 
 #define MAX_DEPTH 60
 
+enum { MOST_OF_I16 = 3, MOST_OF_I32 = 5 };
+
 typedef struct {
     const uint8_t *data;
     size_t size;
@@ -46,6 +48,12 @@ ALWAYS_INLINE int read_varint(cursor *c, uint64_t *value) {
     return 0;
 }
 
+/* The same for numbers of 16 and 32 bits, which Thrift's runtimes refuse in more than 3 and 5 bytes. */
+ALWAYS_INLINE int read_narrow(cursor *c, size_t most, uint64_t *value) {
+    size_t start = c->at;
+    return read_varint(c, value) && c->at - start <= most;
+}
+
 ALWAYS_INLINE int64_t unzigzag(uint64_t value) { return (int64_t)(value >> 1 ^ (0 - (value & 1))); }
 
 ALWAYS_INLINE int read_i64(cursor *c, int64_t *value) {
@@ -58,12 +66,17 @@ ALWAYS_INLINE int read_i64(cursor *c, int64_t *value) {
 }
 
 ALWAYS_INLINE int read_i32(cursor *c, int64_t *value) {
-    return read_i64(c, value) && *value >= INT32_MIN && *value <= INT32_MAX;
+    uint64_t raw;
+    if (!read_narrow(c, MOST_OF_I32, &raw)) {
+        return 0;
+    }
+    *value = unzigzag(raw);
+    return *value >= INT32_MIN && *value <= INT32_MAX;
 }
 
 ALWAYS_INLINE int read_length(cursor *c, size_t *length) {
     uint64_t raw;
-    if (!read_varint(c, &raw) || raw > c->size - c->at) {
+    if (!read_narrow(c, MOST_OF_I32, &raw) || raw > c->size - c->at) {
         return 0;
     }
     *length = (size_t)raw;
@@ -99,8 +112,13 @@ ALWAYS_INLINE int read_field(cursor *c, int32_t id, field_header *field) {
     if (field->is_short) {
         field->id = id + (head >> 4);
     } else {
+        uint64_t raw;
         int64_t long_id;
-        if (!read_i64(c, &long_id) || long_id < INT16_MIN || long_id > INT16_MAX) {
+        if (!read_narrow(c, MOST_OF_I16, &raw)) {
+            return 0;
+        }
+        long_id = unzigzag(raw);
+        if (long_id < INT16_MIN || long_id > INT16_MAX) {
             return 0;
         }
         field->id = (int32_t)long_id;

@@ -179,6 +179,26 @@ def test_fields_twice_and_out_of_order_are_left_to_the_structs() -> None:
         assert outcome(lambda raw=raw: parse_footer(SIZE, raw)) == by_structs
 
 
+@pytest.mark.parametrize(
+    ("field", "is_walked"),
+    [
+        *(("04c8018e8001", True), ("04c8018e808000", False), ("05c8018e80808000", True), ("05c8018e8080808000", False)),
+        *(
+            ("08c801820041 41", True),
+            ("08c80182808080800041 41", False),
+            ("04c881008e00", True),
+            ("04c88180008e00", False),
+        ),
+    ],
+)
+def test_numbers_in_more_bytes_than_thrift_takes_are_left_to_the_structs(field: str, is_walked: bool) -> None:
+    raw = READABLE["pyarrow/small.parquet"]
+    assert raw.endswith(b"\0")
+    extended = raw[:-1] + bytes.fromhex(field) + b"\0"
+    assert agrees(extended) == is_walked
+    assert isinstance(outcome(lambda: parse_footer(SIZE, extended)), Footer) == is_walked
+
+
 def test_what_is_remembered_of_footers_is_bounded() -> None:
     read: list[bytes] = []
     remembered = module._remembered(lambda encoded: read.append(encoded))
