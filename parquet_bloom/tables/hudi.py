@@ -352,12 +352,18 @@ def _take(written: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
         for stat in stats:
             name = (stat.get("path") or "").rpartition("/")[2]
             if name and not _LOG.match(name):
-                of_group = written.base.setdefault((partition, stat["fileId"]), {})
+                of_group = written.base.setdefault((partition, _group_id(stat["fileId"])), {})
                 of_group.setdefault(instant.requested, set()).add(name)
     for partition, groups in (commit.get("partitionToReplaceFileIds") or {}).items():
-        written.replaced |= {(partition, group) for group in groups}
+        written.replaced |= {(partition, _group_id(group)) for group in groups}
     if schema := (commit.get("extraMetadata") or {}).get(_LATEST_SCHEMA):
         written.schemas.add(schema)
+
+
+def _group_id(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"the file group {given!r:.60} is not text")
+    return given
 
 
 def _commit(data: bytes) -> dict[str, Any]:
