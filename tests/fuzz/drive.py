@@ -139,6 +139,7 @@ def repeat(path: Path) -> None:
     from all_targets import TARGETS
 
     signal.signal(signal.SIGALRM, too_long)
+    path = path.resolve()
     name = path.parent.name if path.parent.parent == CORPUS else path.name.rpartition("-")[0].partition("-")[0]
     data = path.read_bytes()
     limit_memory(8 * ROOM)
