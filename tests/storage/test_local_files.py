@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
@@ -21,6 +22,7 @@ from files import only_error, snapshot, statuses, write
 
 from parquet_bloom import add, drop, inspect
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
+from parquet_bloom.storage import local_files
 from parquet_bloom.storage.local_files import Rewrite, create, leftovers, require_links, temporary_path, version
 
 
@@ -836,3 +838,34 @@ def test_a_disk_without_hard_links_is_told(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(UnsupportedError, match="a file system without hard links"):
         require_links(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- files that are created --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["create", "new_file"])
+def test_fstat_that_fails_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    target, real = tmp_path / "new", os.fstat
+    for at in range(20):
+        calls = iter(range(100))
+
+        def fail(fd: int, at: int = at, calls: Any = calls) -> os.stat_result:
+            if next(calls) == at:
+                raise OSError(errno.EIO, "Input/output error")
+            return real(fd)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fstat", fail)
+            with contextlib.suppress(OSError):
+                if way == "create":
+                    create(target, b"data")
+                else:
+                    with local_files.new_file(target) as out:
+                        out.write(b"data")
+        left = names(tmp_path)
+        assert left in ([], ["new"])
+        target.unlink(missing_ok=True)
+        if next(calls) <= at:  # none has failed
+            break
+    assert at > 0
+    assert left == ["new"]
