@@ -181,6 +181,7 @@ class Version(Record):
         counts: list[Any] = [self.number]
         for column in self.columns:
             _require(isinstance(column.column, str), column)
+            _require({type(column.fpp), type(column.max_expected_fpp)} <= {int, float}, column)
             counts.append(column.ndv)
         for segment in self.segments:
             counts += (segment.size, segment.crc, segment.num_rows, segment.states_size, segment.states_crc)
