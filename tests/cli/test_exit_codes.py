@@ -119,6 +119,7 @@ COMMANDS = [
     ("add", ["add", "a", "-c", "id"]),
     ("add", ["add", "a", "-c", "id", "--table"]),
     ("drop", ["drop", "a"]),
+    ("recover", ["recover", "a"]),
     ("verify", ["verify", "a"]),
     ("prune", ["prune", "a", "-w", "id = 1"]),
     ("prune", ["prune", "-q", "--absent", "a", "-w", "id = 1"]),
