@@ -23,7 +23,7 @@ from parquet_bloom.spark.session import Settings
 pytestmark = [needs_java, pytest.mark.spark]
 
 
-MOST_CALLS = 14
+MOST_CALLS = 16
 
 
 @pytest.fixture

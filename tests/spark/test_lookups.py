@@ -158,8 +158,8 @@ def test_damaged_files() -> None:
 
 
 def test_a_file_that_vanishes_keeps_every_key(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def vanishing(*given: Any) -> Any:
-        sources = live_sources_of(*given)
+    def vanishing(*given: Any, **options: Any) -> Any:
+        sources = live_sources_of(*given, **options)
         (lake / "1.parquet").unlink()
         return sources
 

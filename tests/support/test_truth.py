@@ -21,6 +21,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "add": lambda path: parquet_bloom.add(path, "id"),
     "hudi.add_filter": lambda path: parquet_bloom.hudi.add_filter(path, "name", dry_run=True),
     "drop": lambda path: parquet_bloom.drop(path),
+    "recover": lambda path: parquet_bloom.recover(path),
     "verify": lambda path: parquet_bloom.verify(path),
     "prune": lambda path: parquet_bloom.prune(path, "id = 5"),
     "lookup": lambda path: parquet_bloom.lookup(path, "id", [5]),
