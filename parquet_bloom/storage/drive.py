@@ -237,7 +237,9 @@ def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: Request
         result: _Result = stop.value
         return result if descriptor is None or is_still_there(source) else _changed(source)
     except (ParquetBloomError, OSError) as error:
-        return _named(error, source.name)
+        # Of another file's bytes anything may be wrong.
+        has_misread = isinstance(error, ParquetBloomError) and descriptor is not None and not is_still_there(source)
+        return _changed(source) if has_misread else _named(error, source.name)
     finally:
         most_footer_bytes.reset(token)
         plan.close()

@@ -13,7 +13,7 @@ import pytest
 from fsspec.asyn import AsyncFileSystem
 from stores import Filter, SimulatedStore, laid_out
 
-from parquet_bloom import MIGHT_MATCH, lookup, probe, prune
+from parquet_bloom import MIGHT_MATCH, drop, lookup, probe, prune, verify
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.format.footer import Plan, read_footer
 from parquet_bloom.format.ranges import ByteRange
@@ -240,6 +240,26 @@ def test_a_local_file_that_is_replaced_is_kept_whole(
         assert (row["path"], row["row_group"]) == (str(path), None)
         reason = row["reason"]
     assert "changed while it was read" in (reason or "")
+
+
+def test_a_local_file_that_becomes_shorter_is_called_changed_and_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+
+    def reason(verb: Callable[[], str | None]) -> str | None:
+        path.write_bytes(WITHOUT)
+        (tmp_path / "new").write_bytes(WITHOUT[:-100])
+        with monkeypatch.context() as patch:
+            meddled(patch, lambda: (tmp_path / "new").replace(path) and None, before_round=1)
+            return verb()
+
+    changed = f"{path} changed while it was read"
+    assert reason(lambda: prune(path, "id = 7").kept_files[0].not_pruned) == changed
+    assert reason(lambda: drop(path, restore=True).rows[0].error) == changed
+    assert reason(lambda: verify(path).files[0].error) == changed
+    with pytest.raises(ConcurrentChangeError):
+        reason(lambda: str(prune(path, "id = 7", strict=True)))
 
 
 def replaced_store(before_round: int) -> SimulatedStore:
