@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -153,6 +154,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--atheris", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at the same time")
     parser.add_argument("--crashes", type=Path)
     parser.add_argument("--repeat", type=Path)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -168,18 +170,20 @@ def main() -> int:
         return int(fuzz(given.targets[0], given.seconds, given.seed, crashes) > 0)
     from all_targets import TARGETS
 
-    failed = []
-    for name in given.targets or TARGETS:
+    def succeeds(name: str) -> bool:
         command = [sys.executable, __file__, "--here", "--seconds", str(given.seconds), "--seed", str(given.seed)]
         command += ["--crashes", str(crashes), *(["--atheris"] if given.atheris else []), name]
-        code = subprocess.run(command, check=False).returncode
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
+        ran = subprocess.run(command, check=False, **options)
+        print(ran.stdout, end="", flush=True)
         if (current := crashes / f"{name}.current").exists():
-            held = current.read_bytes()
-            report(
-                name, held[8:][: int.from_bytes(held[:8], "little")], crashes, f"{name}: the process ended with {code}"
-            )
-        if code:
-            failed.append(name)
+            held, what = current.read_bytes(), f"{name}: the process ended with {ran.returncode}"
+            report(name, held[8:][: int.from_bytes(held[:8], "little")], crashes, what)
+        return ran.returncode == 0
+
+    names = given.targets or list(TARGETS)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        failed = [name for name, done in zip(names, pool.map(succeeds, names), strict=True) if not done]
     print(f"failed: {', '.join(failed)}; inputs in {crashes}" if failed else "nothing found")
     return int(bool(failed))
 
