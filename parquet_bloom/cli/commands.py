@@ -45,6 +45,7 @@ from parquet_bloom.cli.options import (
     storage_options,
     strict_option,
     timezone_option,
+    unencrypted_option,
 )
 from parquet_bloom.cli.output import (
     LISTED,
@@ -326,6 +327,7 @@ def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
 @paths_argument
 @columns_option
 @jobs_option
+@keys_file_option
 @format_options
 @storage_option
 @engine_options
@@ -333,9 +335,9 @@ def verify(
     verb: Verb,
     paths: tuple[str, ...],
     columns: tuple[str, ...],
-    jobs: int | None,
     output_format: str,
     storage: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Prove from the data that no filter lacks a value.
 
@@ -347,7 +349,7 @@ def verify(
       parquet-bloom verify --engine spark --master 'local[4]' events/
     """
     with progress_bar("verifying") as progress:
-        verified = verb(paths, columns or None, jobs=jobs, storage_options=storage_options(storage), progress=progress)
+        verified = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
     if output_format == "table":
         print_verification(verified)
     else:
@@ -483,9 +485,12 @@ def lookup(
 @main.command()
 @click.argument("statement")
 @click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table in this catalog of pyiceberg.")
+@outside_option
+@keys_file_option
+@unencrypted_option
 @format_options
 @storage_option
-def sql(statement: str, catalog: str | None, output_format: str, storage: tuple[str, ...]) -> None:
+def sql(statement: str, output_format: str, storage: tuple[str, ...], **options: Any) -> None:
     """Run CREATE or DROP BLOOMFILTER INDEX on a path.
 
     \b
@@ -493,9 +498,7 @@ def sql(statement: str, catalog: str | None, output_format: str, storage: tuple[
       parquet-bloom sql "CREATE BLOOMFILTER INDEX ON 'events/' FOR COLUMNS (sha OPTIONS (fpp=0.1))"
     """
     with progress_bar("indexing") as progress:
-        state = parquet_bloom.execute(
-            statement, catalog=catalog, storage_options=storage_options(storage), progress=progress
-        )
+        state = parquet_bloom.execute(statement, storage_options=storage_options(storage), progress=progress, **options)
     print_index(state, output_format)
     end_with(ERROR if state.errors else MATCH)
 
@@ -513,6 +516,8 @@ def index() -> None:
 @click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
 @catalog_option
 @outside_option
+@keys_file_option
+@unencrypted_option
 @jobs_option
 @format_options
 @storage_option
@@ -538,6 +543,8 @@ def index_create(
 @root_argument
 @catalog_option
 @outside_option
+@keys_file_option
+@unencrypted_option
 @jobs_option
 @format_options
 @storage_option
@@ -560,10 +567,11 @@ def index_refresh(root: str, output_format: str, storage: tuple[str, ...], **opt
 @root_argument
 @columns_option
 @catalog_option
+@outside_option
 @format_options
 @storage_option
 def index_drop(
-    root: str, columns: tuple[str, ...], catalog: str | None, output_format: str, storage: tuple[str, ...]
+    root: str, columns: tuple[str, ...], output_format: str, storage: tuple[str, ...], **options: Any
 ) -> None:
     """Remove columns from the index, or the whole index.
 
@@ -571,7 +579,7 @@ def index_drop(
     Example:
       parquet-bloom index drop events/
     """
-    state = parquet_bloom.index.drop(root, columns or None, catalog=catalog, storage_options=storage_options(storage))
+    state = parquet_bloom.index.drop(root, columns or None, storage_options=storage_options(storage), **options)
     print_index(state, output_format)
 
 

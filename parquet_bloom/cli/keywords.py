@@ -8,6 +8,7 @@ OPTIONS = {
     "all": "--all",
     "allow_large": "--allow-large",
     "allow_outside": "--allow-outside",
+    "allow_unencrypted": "--allow-unencrypted",
     "any_name": "--any-name",
     "as_of": "--as-of",
     "catalog": "--catalog",

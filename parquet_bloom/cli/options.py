@@ -86,6 +86,11 @@ catalog_option = click.option(
 outside_option = click.option(
     "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
 )
+unencrypted_option = click.option(
+    "--allow-unencrypted",
+    is_flag=True,
+    help="Also index encrypted files, although the index is not encrypted.",
+)
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer.")
 absent_option = click.option(
     "--absent",

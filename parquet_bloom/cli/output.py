@@ -395,7 +395,7 @@ def print_index(state: IndexState, output_format: str) -> None:
             for problem in row.problems:
                 say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
     for file in state.errors:
-        say(f"not indexed: {file.path}: {file.error}", color="red", err=True)
+        say(f"not indexed: {file.path}: {as_options(file.error)}", color="red", err=True)
 
 
 _TOLD = {"has a filter": " already had one"}

@@ -33,6 +33,7 @@ from parquet_bloom.filters.index import (
 )
 from parquet_bloom.filters.index_states import states_bytes
 from parquet_bloom.filters.parquet import read_filters, why_unusable
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, optimal_num_bytes, write_header
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
@@ -81,25 +82,66 @@ class Built:
         return sum(map(len, self.bitsets))
 
 
-def build(
-    source: Source, columns: Sequence[IndexedColumn], stop: threading.Event, snapshot: Snapshot | None = None
-) -> list[Built] | Exception:
-    """Return the rows of a data file, or why it cannot be read.
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How encrypted files are read: with which keys, and whether filters of their values may be stored unencrypted."""
 
-    A column that it does not have, or that cannot be read, gets a row without a filter.
+    decryption: Decryption | None = None
+    allow_unencrypted: bool = False
+
+    def why_not(self, footer: Footer, leaf: LeafColumn | None) -> Exception | None:
+        """Return why an encrypted column gets no row, not even one without a filter: another call may give one."""
+        groups = range(footer.num_row_groups)
+        sealed = [n for n in groups if leaf is not None and footer.is_encrypted(n, leaf)]
+        problem = next((footer.chunk_problem(n, leaf) for n in sealed if leaf is not None), None)
+        if problem and leaf is not None:
+            return UnsupportedError(f"{leaf.name}: {problem}")
+        is_encrypted = bool(sealed) or footer.encrypted_length > 0
+        return UnsupportedError(_UNENCRYPTED) if is_encrypted and not self.allow_unencrypted else None
+
+
+_UNENCRYPTED = (
+    "the file is encrypted, and the index would hold filters of its values that are not; "
+    "it is only indexed with allow_unencrypted=True"
+)
+OPEN = Access()
+
+
+def why_no_rows(
+    footer: Footer, columns: Sequence[IndexedColumn], snapshot: Snapshot | None, access: Access
+) -> Exception | None:
+    """Return why an encrypted column of a file gets no row; None if all get one."""
+    problems = (access.why_not(footer, _leaf(footer, column, snapshot)) for column in columns)
+    return next(filter(None, problems), None)
+
+
+def build(
+    source: Source,
+    columns: Sequence[IndexedColumn],
+    stop: threading.Event,
+    snapshot: Snapshot | None = None,
+    access: Access = OPEN,
+) -> tuple[list[Built], Exception | None]:
+    """Return the rows of a data file, and why it cannot be read, or an encrypted column of it.
+
+    A column that it does not have, or that cannot be read for another reason, gets a row without a filter.
     """
     if in_unicode(source.relative) != source.relative:
-        return UnsupportedError(NOT_UNICODE)
-    ((_, outcome),) = drive([(source, _read_columns(source, columns, snapshot))])
+        return [], UnsupportedError(NOT_UNICODE)
+    ((_, outcome),) = drive([(source, _read_columns(source, columns, snapshot, access))])
     if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
-        return outcome
+        return [], outcome
     if isinstance(outcome, Exception) or not source.is_mtime_stable:
-        return []  # it has changed, or may change without a new mtime: the next refresh tries again
+        return [], None  # it has changed, or may change without a new mtime: the next refresh tries again
     footer, leaves, stored = outcome
     extents = tuple(Extent(*group) for group in footer.row_groups)
     rows = []
+    refused = None
     for column in columns:
         leaf = leaves[column.column]
+        if problem := access.why_not(footer, leaf):
+            refused = problem
+            continue
         entry = Entry(
             source.relative,
             state_of(source),
@@ -118,27 +160,33 @@ def build(
             rows.append(_with_filters(entry, column, blooms))
         except (ParquetBloomError, NotImplementedError) as error:
             if isinstance(error, ConcurrentChangeError):
-                return []
+                return [], None
             rows.append(Built(replace(entry, problem=describe_error(error))))
         except OSError as error:
-            return error  # it may be temporary
+            return [], error  # it may be temporary
     if source.is_local:
         rows = [replace(row, of=source.path) for row in rows]
-    return rows  # if the file has changed since it was listed, they do not match it and are ignored
+    return rows, refused  # if the file has changed since it was listed, they do not match it and are ignored
 
 
 _FileColumns = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitBlockBloomFilter] | None]]
 """A footer, and by column name: the leaf in the file, and the filters in the file."""
 
 
-def _read_columns(source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None) -> Plan[_FileColumns]:
-    footer = yield from read_footer(source.size, guess=source.footer_guess)
+def _leaf(footer: Footer, column: IndexedColumn, snapshot: Snapshot | None) -> LeafColumn | None:
+    named = parse_path(column.column)
+    path = named if snapshot is None else snapshot.locate(footer, named)
+    return next((leaf for leaf in footer.leaves if leaf.path == path), None)
+
+
+def _read_columns(
+    source: Source, columns: Sequence[IndexedColumn], snapshot: Snapshot | None, access: Access
+) -> Plan[_FileColumns]:
+    footer = yield from read_footer(source.size, guess=source.footer_guess, decryption=access.decryption)
     leaves: dict[str, LeafColumn | None] = {}
     stored: dict[str, list[SplitBlockBloomFilter] | None] = {}
     for column in columns:
-        named = parse_path(column.column)
-        path = named if snapshot is None else snapshot.locate(footer, named)
-        leaf = leaves[column.column] = next((leaf for leaf in footer.leaves if leaf.path == path), None)
+        leaf = leaves[column.column] = _leaf(footer, column, snapshot)
         if leaf is not None and why_unusable(footer, leaf) is None:
             filters = yield from read_filters(footer, (leaf,))
             blooms = {f.row_group: f.bloom for f in filters if f.problem is None and f.bloom is not None}

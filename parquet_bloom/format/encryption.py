@@ -9,8 +9,9 @@ The tag authenticates the ciphertext together with what the module is and where 
 
     aad_prefix | aad_file_unique | type, 1 byte | row group, int16 | column, int16        (a footer's ends at its type)
 
-So a module does not open if it was changed, or comes from another place or file. Both algorithms of the format,
-AES_GCM_V1 and AES_GCM_CTR_V1, encrypt these modules in the same way; they differ in pages alone.
+So a module does not open if it was changed, or comes from another place or file. The header of a page and the page
+are modules, too, and the AAD of a data page's ends with its number in the chunk, int16. Both algorithms of the format,
+AES_GCM_V1 and AES_GCM_CTR_V1, encrypt modules in the same way, but for pages: the latter's have no tag.
 
 Either the footer is a module, behind a struct that says how it is encrypted, and the file ends in PARE:
 
@@ -32,6 +33,7 @@ import binascii
 import enum
 import json
 import struct
+import zlib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +43,7 @@ from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
 from parquet_bloom.format.schema import ColumnPath, format_path, parse_path
-from parquet_bloom.format.thrift_io import decode
+from parquet_bloom.format.thrift_io import decode, varint
 
 KEY_BYTES = (16, 24, 32)
 _LENGTH_BYTES, _NONCE_BYTES, _TAG_BYTES = 4, 12, 16
@@ -58,6 +60,10 @@ class Module(enum.IntEnum):
 
     FOOTER = 0
     COLUMN_METADATA = 1
+    DATA_PAGE = 2
+    DICTIONARY_PAGE = 3
+    DATA_PAGE_HEADER = 4
+    DICTIONARY_PAGE_HEADER = 5
     FILTER_HEADER = 8
     FILTER_BITSET = 9
 
@@ -301,22 +307,24 @@ class Seal:
     key: bytes = field(repr=False)
     prefix: bytes
     suffix: bytes
+    has_tagged_pages: bool = True
 
-    def open(self, module: Module, sealed: bytes, what: str) -> bytes:
-        """Return what a module holds, whose nonce, ciphertext and tag are `sealed`."""
-        return _decrypt(self.key, sealed, self.prefix + bytes([module]) + self.suffix, what)
+    def open(self, module: Module, sealed: bytes, what: str, page: bytes = b"") -> bytes:
+        """Return what a module holds, whose nonce, ciphertext and tag are `sealed`; `page` ends the AAD of a page."""
+        return _decrypt(self.key, sealed, self.prefix + bytes([module]) + self.suffix + page, what)
 
 
 class FileCipher:
     """What opens the modules of one file: the call's keys, the key of its footer, and what they are bound to."""
 
-    __slots__ = ("_aad", "_decryption", "_footer_key", "_keys", "has_plain_footer")
+    __slots__ = ("_aad", "_decryption", "_footer_key", "_has_tagged_pages", "_keys", "has_plain_footer")
 
     def __init__(
         self, decryption: Decryption, algorithm: Any, footer_key: bytes | None, *, has_plain_footer: bool
     ) -> None:
         self._decryption, self._footer_key = decryption, footer_key
         self._aad = _file_aad(algorithm, decryption.aad_prefix)
+        self._has_tagged_pages = algorithm.AES_GCM_V1 is not None
         self._keys: dict[tuple[ColumnPath, bytes | None], bytes | ParquetBloomError | None] = {}
         self.has_plain_footer = has_plain_footer
 
@@ -362,7 +370,7 @@ class FileCipher:
             raise UnsupportedError("the column is encrypted, and its key was not given")
         if not 0 <= row_group <= _MOST_ORDINAL or column > _MOST_ORDINAL:
             raise UnsupportedError("the format cannot encrypt so many row groups or columns")
-        return Seal(key, self._aad, struct.pack("<hh", row_group, column))
+        return Seal(key, self._aad, struct.pack("<hh", row_group, column), self._has_tagged_pages)
 
     def _column_key(self, path: ColumnPath, metadata: bytes | None) -> bytes | None:
         if (path, metadata) not in self._keys:
@@ -376,11 +384,11 @@ class FileCipher:
         return key
 
     def open_metadata(self, chunk: Any, seal: Seal, path: ColumnPath) -> Any:
-        """Return the SlimColumnMetaData of an encrypted column chunk."""
+        """Return the ColumnMetaData of an encrypted column chunk."""
         what = f"the metadata of column {format_path(path)}"
         if (sealed := chunk.encrypted_column_metadata) is not None:
             plain = seal.open(Module.COLUMN_METADATA, _module(sealed, 0, what), what)
-            return decode(ttypes.SlimColumnMetaData, plain)[0]
+            return decode(ttypes.ColumnMetaData, plain)[0]
         is_in_footer = chunk.crypto_metadata.ENCRYPTION_WITH_FOOTER_KEY is not None and not self.has_plain_footer
         if not is_in_footer or chunk.meta_data is None:
             raise CorruptFileError(f"{what} is not encrypted, although the column is")
@@ -463,3 +471,77 @@ def _more(data: bytes, offset: int, stop: int, end: int) -> Generator[list[ByteR
     if len(rest) < len(wanted):
         raise CorruptFileError("the file ends inside the filter", offset=len(data) + len(rest))
     return data + rest
+
+
+# ---- pages -------------------------------------------------------------------------------
+
+
+def open_pages(seal: Seal, data: bytes, *, has_dictionary: bool) -> tuple[bytes, int]:
+    """Return the pages that `data` has encrypted, as they are unencrypted, and how many bytes the dictionary's has.
+
+    A page without a tag is not authenticated; its checksum is compared if it has one.
+    """
+    pages: list[bytes] = []
+    at = 0
+    while at < len(data):
+        is_dictionary = has_dictionary and not pages
+        ordinal = len(pages) - has_dictionary
+        if ordinal > _MOST_ORDINAL:
+            raise CorruptFileError("the column chunk has more pages than the format can encrypt")
+        page = b"" if is_dictionary else struct.pack("<h", ordinal)
+        of_header = Module.DICTIONARY_PAGE_HEADER if is_dictionary else Module.DATA_PAGE_HEADER
+        sealed = _module(data, at, "the header of a page")
+        at += _LENGTH_BYTES + len(sealed)
+        header = seal.open(of_header, sealed, "the header of a page", page)
+        decoded, length = decode(ttypes.PageHeader, header)
+        stored = data[at : at + max(0, decoded.compressed_page_size or 0)]
+        at += len(stored)
+        if int.from_bytes(stored[:_LENGTH_BYTES], "little") != len(stored) - _LENGTH_BYTES:
+            if decoded.data_page_header_v2:
+                raise UnsupportedError("an encrypted page has levels that are not encrypted")  # parquet-java's
+            raise CorruptFileError("a page has another size than its header says")
+        sealed = stored[_LENGTH_BYTES:]
+        if seal.has_tagged_pages:
+            plain = seal.open(Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, sealed, "a page", page)
+        else:
+            plain = _decrypt_untagged(seal.key, sealed)
+        pages.append(_header_of(decoded, header[:length], stored, plain) + plain)
+    return b"".join(pages), len(pages[0]) if has_dictionary and pages else 0
+
+
+def _decrypt_untagged(key: bytes, sealed: bytes) -> bytes:
+    """Return what nonce and ciphertext hold; the counter starts with 1."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    if len(sealed) < _NONCE_BYTES:
+        raise CorruptFileError("a page is cut off")
+    start = sealed[:_NONCE_BYTES] + (1).to_bytes(4, "big")
+    decryptor = Cipher(algorithms.AES(key), modes.CTR(start)).decryptor()
+    return decryptor.update(sealed[_NONCE_BYTES:]) + decryptor.finalize()
+
+
+def _header_of(decoded: Any, header: bytes, stored: bytes, plain: bytes) -> bytes:
+    """Return a PageHeader with the size and the checksum of the page as it is unencrypted.
+
+    They are replaced in its bytes: the struct that is decoded here lacks fields of the header.
+    """
+    numbers = [decoded.type, decoded.uncompressed_page_size, decoded.compressed_page_size]
+    numbers += [] if decoded.crc is None else [decoded.crc]
+    start = b"" if None in numbers else b"".join(map(_int32, numbers))
+    if not start or not header.startswith(start):
+        raise CorruptFileError("the header of an encrypted page does not start with its type and sizes")
+    numbers[2] = len(plain)
+    if decoded.crc is not None:
+        if decoded.crc & 0xFFFFFFFF not in (zlib.crc32(stored), zlib.crc32(plain)):
+            raise CorruptFileError("an encrypted page does not match its checksum")
+        numbers[3] = _signed(zlib.crc32(plain))
+    return b"".join(map(_int32, numbers)) + header[len(start) :]
+
+
+def _int32(number: int) -> bytes:
+    """Return a field of type i32 right behind the one before it, in Thrift's compact protocol."""
+    return b"\x15" + varint((number << 1) ^ (number >> 31))
+
+
+def _signed(number: int) -> int:
+    return number - 2**32 if number >= 2**31 else number

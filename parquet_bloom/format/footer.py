@@ -289,7 +289,7 @@ class Footer:
                 ordinal = row_group if group.ordinal is None else group.ordinal
                 seal = self.cipher.seal(stored.crypto_metadata, path, ordinal, index)
                 metadata = self.cipher.open_metadata(stored, seal, path)
-                opened = ttypes.SlimColumnChunk(file_path=stored.file_path, meta_data=metadata)
+                opened = ttypes.ColumnChunk(file_path=stored.file_path, meta_data=metadata)
                 self._decoded[key] = opened, seal, None
             except (CorruptFileError, UnsupportedError) as error:
                 self._decoded[key] = self.metadata.row_groups[row_group].columns[index], None, error
@@ -304,6 +304,17 @@ class Footer:
             and self.metadata.row_groups[row_group].columns[leaf.index].crypto_metadata is not None
         )
 
+    def seal_of_pages(self, row_group: int, leaf: LeafColumn) -> Seal | None:
+        """Return what opens the pages of a column chunk; None where they are not encrypted.
+
+        Raises `UnsupportedError` where nothing does.
+        """
+        if not self.is_encrypted(row_group, leaf):
+            return None
+        if self.cipher is None or not self.cipher.is_bound:
+            raise UnsupportedError("the column's pages are encrypted, and cannot be decrypted")
+        return self._opened(row_group, leaf.index)[1]
+
     def sealed_chunks(self, leaves: Iterable[LeafColumn]) -> Iterator[tuple[int, LeafColumn, ParquetBloomError]]:
         """Yield row group and leaf of the column chunks that could not be decrypted with the keys given, and why."""
         if self.cipher is None or self.chunk_starts is not None:
@@ -317,7 +328,7 @@ class Footer:
                         yield row_group, leaf, error
 
     def whole_column_chunk(self, row_group: int, index: int) -> Any:
-        """Return the ColumnChunk of a column chunk, with all fields that there are structs for."""
+        """Return the ColumnChunk of a column chunk as it is stored, with all fields that there are structs for."""
         if self.chunk_starts is None:
             return self.whole_metadata.row_groups[row_group].columns[index]
         return decode(ttypes.ColumnChunk, self._encoded_chunk(row_group, index))[0]

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.format.encryption import open_pages
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
 from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.parquet_thrift import ttypes
@@ -75,7 +76,9 @@ class ColumnChunks:
         with self._named_errors(row_group, leaf):
             if chunk.num_values == 0:
                 return
-            if _is_all_dictionary(chunk) and not each:
+            if self._footer.seal_of_pages(row_group, leaf) is not None:
+                yield from run(self._source, self.read(row_group, leaf, each=each))
+            elif _is_all_dictionary(chunk) and not each:
                 yield run(self._source, _read_dictionary(chunk, leaf, self._footer.start))
             else:
                 local = self._source.local
@@ -96,23 +99,32 @@ class ColumnChunks:
         """Return whether the dictionary has every value of the chunk."""
         return _is_all_dictionary(self._chunk(row_group, leaf))
 
-    def read(self, row_group: int, leaf: LeafColumn, pages: Sequence[Page] | None = None) -> Plan[Iterator[pa.Array]]:
+    def read(
+        self, row_group: int, leaf: LeafColumn, pages: Sequence[Page] | None = None, *, each: bool = False
+    ) -> Plan[Iterator[pa.Array]]:
         """Plan to return what `values` yields, or the values of some of the data pages of a chunk that has pages.
 
-        The arrays are decoded as they are taken, which raises the same errors.
+        The arrays are decoded as they are taken, which raises the same errors. Encrypted pages are read all at once.
         """
         chunk = self._chunk(row_group, leaf)
         if problem := self._footer.chunk_problem(row_group, leaf):
             raise CorruptFileError(problem)
+        seal = self._footer.seal_of_pages(row_group, leaf)
         if pages is not None:
             dictionary = [_dictionary_extent(chunk)] if _has_dictionary_page(chunk) else []
             parts = yield from self._parts(row_group, leaf, [*dictionary, *(page.extent for page in pages)])
             return self._values_of_some(row_group, leaf, chunk, parts, pages)
-        if _is_all_dictionary(chunk):
+        if _is_all_dictionary(chunk) and not each:
             (data,) = yield from self._parts(row_group, leaf, [_dictionary_extent(chunk)])
+            if seal is not None:
+                data, _ = open_pages(seal, data, has_dictionary=True)
             return self._values_of_dictionary(row_group, leaf, chunk, data)
-        (data,) = yield from self._parts(row_group, leaf, [ByteRange(*pages_extent(chunk))])
-        return self._values_of_pages(row_group, leaf, chunk, data)
+        start, stop = pages_extent(chunk)
+        (data,) = yield from self._parts(row_group, leaf, [ByteRange(start, stop)])
+        before = chunk.data_page_offset - start
+        if seal is not None:
+            data, before = open_pages(seal, data, has_dictionary=before > 0)
+        return self._values_of_pages(row_group, leaf, chunk, data, before)
 
     def _parts(self, row_group: int, leaf: LeafColumn, wanted: list[ByteRange]) -> Plan[list[bytes]]:
         if any(not len(MAGIC) <= start < stop <= self._footer.start for start, stop in wanted):
@@ -133,9 +145,10 @@ class ColumnChunks:
         with self._named_errors(row_group, leaf):
             yield _dictionary(chunk, leaf, data)
 
-    def _values_of_pages(self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes) -> Iterator[pa.Array]:
+    def _values_of_pages(
+        self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes, before: int
+    ) -> Iterator[pa.Array]:
         num_rows = self._footer.row_groups[row_group].num_rows
-        before = chunk.data_page_offset - pages_extent(chunk)[0]
         moved = _moved(chunk, before, len(data), chunk.num_values)
         with self._named_errors(row_group, leaf):
             counts = yield from self._decode(pa.BufferReader(MAGIC + data), leaf, moved, num_rows)
@@ -215,7 +228,9 @@ class ColumnChunks:
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         key = row_group, leaf.index
         if key not in self._decoded:
-            self._decoded[key] = self._footer.whole_column_chunk(row_group, leaf.index).meta_data
+            is_encrypted = self._footer.is_encrypted(row_group, leaf)
+            chunk = self._footer.column_chunk if is_encrypted else self._footer.whole_column_chunk
+            self._decoded[key] = chunk(row_group, leaf.index).meta_data
         return self._decoded[key]
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:

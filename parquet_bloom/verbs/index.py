@@ -36,8 +36,9 @@ from parquet_bloom.filters.index import (
     state_of,
     version_name,
 )
-from parquet_bloom.filters.index_build import Built, build, in_segments, why_unsupported
+from parquet_bloom.filters.index_build import OPEN, Access, Built, build, in_segments, why_no_rows, why_unsupported
 from parquet_bloom.filters.index_versions import blocks_bytes, committed, compact, is_small, no_index, rows_in, sweep
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
@@ -112,6 +113,8 @@ def create(
     max_expected_fpp: float = 1.0,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
+    decryption: Decryption | None = None,
+    allow_unencrypted: bool = False,
     progress: Progress | None = None,
 ) -> IndexState:
     """Index columns of all Parquet files below `root`, and return the state of the index.
@@ -133,6 +136,9 @@ def create(
         max_expected_fpp: Leave out filters whose rate is worse than this.
         jobs: Threads. By default one for each processor.
         storage_options: Options for fsspec, such as credentials.
+        decryption: Keys for encrypted files.
+        allow_unencrypted: Also index encrypted files, although the index has filters of their values that are not
+            encrypted. By default such files are among the errors.
         progress: Is called with how much is done and how much there is in all. It counts files.
 
     Returns:
@@ -157,6 +163,7 @@ def create(
         allow_outside=allow_outside,
         jobs=jobs,
         storage_options=storage_options,
+        access=Access(decryption, allow_unencrypted),
         progress=progress,
     )
 
@@ -168,6 +175,8 @@ def refresh(
     allow_outside: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
+    decryption: Decryption | None = None,
+    allow_unencrypted: bool = False,
     progress: Progress | None = None,
 ) -> IndexState:
     """Index files that are new or have changed, and return the state of the index.
@@ -180,6 +189,9 @@ def refresh(
             raising.
         jobs: Threads. By default one for each processor.
         storage_options: Options for fsspec, such as credentials.
+        decryption: Keys for encrypted files.
+        allow_unencrypted: Also index encrypted files, although the index has filters of their values that are not
+            encrypted. By default such files are among the errors.
         progress: Is called with how much is done and how much there is in all. It counts files.
 
     Returns:
@@ -199,6 +211,7 @@ def refresh(
         allow_outside=allow_outside,
         jobs=jobs,
         storage_options=storage_options,
+        access=Access(decryption, allow_unencrypted),
         progress=progress,
     )
 
@@ -208,6 +221,7 @@ def drop(
     columns: Sequence[str] | str | None = None,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     storage_options: StorageOptions = None,
 ) -> IndexState:
     """Remove columns from the index, and return its state; if no column is left, its folder goes, too.
@@ -217,6 +231,7 @@ def drop(
         columns: Columns of the index. By default all.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
+        allow_outside: Whether the index was created so.
         storage_options: Options for fsspec, such as credentials.
 
     Returns:
@@ -251,7 +266,7 @@ def drop(
     if gone == []:
         raise ValueError("give at least one column")
     if gone is not None:  # an error that would hide the result comes first
-        show(asked, catalog=catalog, storage_options=storage_options)
+        show(asked, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
     latest = newest(folder)
     if latest is None:
         raise IndexNotFoundError(f"{root} has no index, so there is nothing to drop")
@@ -263,7 +278,7 @@ def drop(
         last = version_name(latest.number)
         folder.remove(sorted(folder.names(), key=lambda name: name == last))
         folder.remove_if_empty()
-    return show(asked, catalog=catalog, storage_options=storage_options)
+    return show(asked, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
 
 
 def show(
@@ -369,6 +384,7 @@ def build_index(
     allow_outside: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
+    access: Access = OPEN,
     progress: Progress | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> IndexState:
@@ -376,7 +392,9 @@ def build_index(
 
     `elsewhere` builds what is missing, by default this machine does.
     """
-    building = _Building(root, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside)
+    building = _Building(
+        root, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside, access=access
+    )
     if columns:
         _check_columns(building, columns)
     return building.run(set_to=columns)
@@ -413,7 +431,10 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
     groups: set[str] = set()
     errors = []
     missing = {column.column for column in columns}
-    footers = drive((source, read_footer(source.size, guess=source.footer_guess)) for source in building.sources)
+    footers = drive(
+        (source, read_footer(source.size, guess=source.footer_guess, decryption=building.access.decryption))
+        for source in building.sources
+    )
     for number, (source, footer) in enumerate(footers):
         if building.strays.take(source, footer):
             continue
@@ -471,7 +492,7 @@ def write_segments(
         for source in find(paths, storage_options=options, literal=snapshot is not None)
     )
     built = (build(source, columns, stop, snapshot) for source in sources)
-    return list(in_segments(folder, chain.from_iterable(rows for rows in built if not isinstance(rows, Exception))))
+    return list(in_segments(folder, chain.from_iterable(rows for rows, _ in built)))
 
 
 def _below(folder: Folder, source: Source) -> Source:
@@ -493,7 +514,9 @@ class _Building:
         elsewhere: Elsewhere | None = None,
         *,
         allow_outside: bool,
+        access: Access,
     ) -> None:
+        self.access = access
         self._asked, self._catalog, self._storage_options = asked, catalog, storage_options
         self._allow_outside = allow_outside
         self._jobs, self._progress, self._elsewhere = jobs, progress, elsewhere
@@ -579,22 +602,31 @@ class _Building:
     def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:
         at_once, _ = share_threads(self._jobs, 2 * len(missing))
         stop = threading.Event()
-        with closing(map_in_order(lambda item: build(*item, stop, self.snapshot), missing, at_once, stop)) as results:
-            for done, (rows, (source, _)) in enumerate(zip(results, missing, strict=True), 1):
-                if not isinstance(rows, Exception):
-                    yield from rows
-                elif not self.strays.take(source, rows):
-                    self._failures[source] = rows
+
+        def of_file(item: tuple[Source, list[IndexedColumn]]) -> tuple[list[Built], Exception | None]:
+            return build(*item, stop, self.snapshot, self.access)
+
+        with closing(map_in_order(of_file, missing, at_once, stop)) as results:
+            for done, ((rows, error), (source, _)) in enumerate(zip(results, missing, strict=True), 1):
+                yield from rows
+                if error is not None and not self.strays.take(source, error):
+                    self._failures[source] = error
                 if self._progress:
                     self._progress(done, len(missing))
 
     def _explain(self, missing: list[tuple[Source, list[IndexedColumn]]], segments: tuple[Segment, ...]) -> None:
         """Note why files have no rows in what was built elsewhere, if they cannot be read here either."""
+        columns = dict(missing)
         done = {entry.path for segment in segments for entry in rows_in(self.folder, segment)}
         plans = ((source, read_footer(source.size)) for source, _ in missing if source.relative not in done)
         for source, outcome in drive(plans):
-            if isinstance(outcome, Exception) and not isinstance(outcome, ConcurrentChangeError):
-                self._failures[source] = outcome
+            if isinstance(outcome, ConcurrentChangeError):
+                continue
+            error = outcome if isinstance(outcome, Exception) else None
+            if not isinstance(outcome, Exception):
+                error = why_no_rows(outcome, columns[source], self.snapshot, self.access)
+            if error is not None:
+                self._failures[source] = error
 
     def _tidy(self, version: Version) -> None:
         """Put together what is spread over small segments or mostly out of date, and remove what nothing needs."""

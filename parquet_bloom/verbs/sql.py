@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.filters.index import IndexedColumn
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.schema import format_path, parse_path
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.verbs import index
@@ -43,7 +44,10 @@ def execute(
     statement: str,
     *,
     catalog: str | None = None,
+    allow_outside: bool = False,
     storage_options: StorageOptions = None,
+    decryption: Decryption | None = None,
+    allow_unencrypted: bool = False,
     progress: Progress | None = None,
 ) -> IndexState:
     """Run `CREATE` or `DROP BLOOMFILTER INDEX`, and return the state of the index then.
@@ -51,7 +55,11 @@ def execute(
     Args:
         statement: The statement, with a path where Databricks has a table's name.
         catalog: A catalog of pyiceberg's configuration; the statement then names an Iceberg table of it.
+        allow_outside: Also read files that a table's metadata names outside of the table's directory.
         storage_options: Options for fsspec, such as credentials.
+        decryption: Keys for encrypted files.
+        allow_unencrypted: Also index encrypted files, although the index has filters of their values that are not
+            encrypted.
         progress: Is called with how much is done and how much there is in all.
 
     Returns:
@@ -70,9 +78,20 @@ def execute(
     """
     match parse(statement):
         case CreateIndex(path, columns):
-            return index.create(path, columns, catalog=catalog, storage_options=storage_options, progress=progress)
+            return index.create(
+                path,
+                columns,
+                catalog=catalog,
+                allow_outside=allow_outside,
+                storage_options=storage_options,
+                decryption=decryption,
+                allow_unencrypted=allow_unencrypted,
+                progress=progress,
+            )
         case DropIndex(path, names):
-            return index.drop(path, names, catalog=catalog, storage_options=storage_options)
+            return index.drop(
+                path, names, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options
+            )
 
 
 def parse(statement: str) -> CreateIndex | DropIndex:

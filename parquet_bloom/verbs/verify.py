@@ -22,6 +22,7 @@ from parquet_bloom.filters.stored import (
     unusable_filters,
     with_filters_of_their_tables,
 )
+from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.schema import find_leaf, parse_path
 from parquet_bloom.results import Record, Table
@@ -118,6 +119,7 @@ def verify(
     jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
+    decryption: Decryption | None = None,
     progress: Progress | None = None,
 ) -> Verification:
     """Return for every filter whether it holds every value of its column chunk, decoded and hashed again.
@@ -130,6 +132,7 @@ def verify(
         jobs: Threads. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
+        decryption: Keys for encrypted files.
         progress: Is called with how much is done and how much there is in all. It counts bytes.
 
     Returns:
@@ -163,7 +166,7 @@ def verify(
     def read() -> Iterable[tuple[Source, _StoredFilters | Exception]]:
         strays = Strays()
         of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
-        plans = ((source, _read_stored(source, wanted, kept)) for source, kept in of_files)
+        plans = ((source, _read_stored(source, wanted, kept, decryption)) for source, kept in of_files)
         for source, outcome in drive(refuse_links_out(plans)):
             if strays.take(source, outcome):
                 tick(source.size)
@@ -182,8 +185,10 @@ def verify(
 _StoredFilters = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]
 
 
-def _read_stored(source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFilters) -> Plan[_StoredFilters]:
-    footer = yield from read_footer(source.size)
+def _read_stored(
+    source: Source, wanted: list[tuple[str, ...]] | None, kept: TableFilters, decryption: Decryption | None
+) -> Plan[_StoredFilters]:
+    footer = yield from read_footer(source.size, decryption=decryption)
     leaves = footer.leaves if wanted is None else [source.find_leaf(footer.leaves, p) for p in wanted]
     others: list[FileFilter | OtherFilter] = [*filters_in_footer(footer), *kept.filters]
     others = [one for one in others if any(leaf.path == one.column for leaf in leaves)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from engines import needs_java, spark
 
-from parquet_bloom import CANNOT_MATCH, Decryption, inspect, lookup, probe, prune
+from parquet_bloom import CANNOT_MATCH, Decryption, inspect, lookup, probe, prune, verify
 
 pytestmark = [pytest.mark.spark, needs_java]
 
@@ -81,3 +81,6 @@ def test_filters_of_parquet_java_are_decrypted(
             absent = next(value for value in asked if value not in found)
             assert not prune(path, f"{name} = {absent!r}", decryption=keys).might_match
             assert {row.answer for row in probe(path, name, absent, decryption=keys)} == {CANNOT_MATCH}
+        verified = verify(path, decryption=keys)
+        assert verified.is_sound
+        assert sum(row.num_values for row in verified) == ROWS  # half of them in each of two columns

@@ -1,6 +1,6 @@
 """Encrypts a Parquet file's footer, column metadata and filters as the specification says, in plain Python.
 
-Pages stay as they are, for nothing that is tested reads them. Files of other writers are in tests/interop.
+Pages stay as they are unless they are to be read (`seals_pages`). Files of other writers are in tests/interop.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from files import footer_bytes
 
 from parquet_bloom.format.parquet_thrift import ttypes
-from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.format.thrift_io import decode, encode, varint
 
 FOOTER, COLUMN_METADATA, FILTER_HEADER, FILTER_BITSET = 0, 1, 8, 9
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_HEADER, DICTIONARY_PAGE_HEADER = 2, 3, 4, 5
 
 
 def module(key: bytes, aad: bytes | None, plain: bytes) -> bytes:
@@ -38,6 +39,7 @@ def encrypted(
     stores_prefix: bool = True,
     has_lengths: bool = True,
     header_padding: int = 0,
+    seals_pages: bool = False,
 ) -> bytes:
     """Returns the file with `columns`, by default all, encrypted; those without a key of their own with the footer's.
 
@@ -63,9 +65,13 @@ def encrypted(
             own_key = (column_keys or {}).get(name)
             place = struct.pack("<hh", ordinal, index)
 
-            def seal(kind: int, plain: bytes, key: bytes = own_key or footer_key, place: bytes = place) -> bytes:
-                return module(key, prefix + bytes([kind]) + place, plain)
+            def seal(
+                kind: int, plain: bytes, page: bytes = b"", key: bytes = own_key or footer_key, place: bytes = place
+            ) -> bytes:
+                return module(key, prefix + bytes([kind]) + place + page, plain)
 
+            if seals_pages:
+                _seal_pages(chunk.meta_data, data, body, seal)
             _seal_filter(chunk.meta_data, data, body, seal, has_lengths, header_padding)
             chunk.crypto_metadata = _crypto_metadata(chunk, name, own_key)
             if own_key or plain_footer:
@@ -93,6 +99,30 @@ def _seal_filter(chunk: Any, data: bytes, body: bytearray, seal: Any, has_length
     sealed += seal(FILTER_BITSET, data[start + length : stop])
     chunk.bloom_filter_offset, chunk.bloom_filter_length = len(body), len(sealed) if has_lengths else None
     body += sealed
+
+
+def _seal_pages(chunk: Any, data: bytes, body: bytearray, seal: Any) -> None:
+    """Appends a chunk's pages, encrypted, and has the chunk say where they are."""
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    at, stop, first = start, start + chunk.total_compressed_size, len(body)
+    ordinal = -1 if chunk.dictionary_page_offset else 0
+    while at < stop:
+        header, length = decode(ttypes.PageHeader, data[at:stop])
+        page = data[at + length : at + length + header.compressed_page_size]
+        old, new = (
+            b"".join(b"\x15" + varint(2 * number) for number in (header.type, header.uncompressed_page_size, size))
+            for size in (len(page), len(page) + 32)
+        )
+        assert data[at:].startswith(old)
+        kinds, number = ((DICTIONARY_PAGE_HEADER, DICTIONARY_PAGE), b"")
+        if ordinal >= 0:
+            kinds, number = (DATA_PAGE_HEADER, DATA_PAGE), struct.pack("<h", ordinal)
+            chunk.data_page_offset = chunk.data_page_offset if ordinal else len(body)
+        body += seal(kinds[0], new + data[at + len(old) : at + length], number)
+        body += seal(kinds[1], page, number)
+        at, ordinal = at + length + len(page), ordinal + 1
+    chunk.dictionary_page_offset = first if chunk.dictionary_page_offset else None
+    chunk.total_compressed_size = len(body) - first
 
 
 def _crypto_metadata(chunk: Any, name: str, own_key: bytes | None) -> Any:
