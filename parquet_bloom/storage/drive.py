@@ -29,10 +29,23 @@ from parquet_bloom.storage.listing import WORTH_LISTING, Source, in_listing, rem
 _Result = TypeVar("_Result")
 
 
+METADATA_BYTES = 1024 * 1024 * 1024
+"""The most bytes that a table's compressed metadata may unpack to unless the caller says otherwise."""
+
+
+def _of_environment(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() and int(text) else default
+
+
 def _footer_bytes() -> int:
     """Return the longest footer that is read where the call does not say."""
-    text = os.environ.get("PARQUET_BLOOM_FOOTER_BYTES", "")
-    return int(text) if text.isdecimal() and int(text) else FOOTER_BYTES
+    return _of_environment("PARQUET_BLOOM_FOOTER_BYTES", FOOTER_BYTES)
+
+
+def metadata_bytes() -> int:
+    """Return the most that a table's metadata may unpack to where the call does not say."""
+    return _of_environment("PARQUET_BLOOM_METADATA_BYTES", METADATA_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +60,9 @@ class Limits:
     On a local disk files are read one after the other, and ranges coalesced over at most `local_gap` bytes: there a
     request costs next to nothing.
 
-    A file whose footer is longer than `footer_bytes` is not read. The environment's PARQUET_BLOOM_FOOTER_BYTES is the
-    default of all calls.
+    A file whose footer is longer than `footer_bytes` is not read, and a table whose compressed metadata unpacks to more
+    than `metadata_bytes` is refused. The environment's PARQUET_BLOOM_FOOTER_BYTES and PARQUET_BLOOM_METADATA_BYTES are
+    the defaults of all calls.
     """
 
     files: int = 256
@@ -60,11 +74,14 @@ class Limits:
     retries: int = 3
     backoff: float = 0.2
     footer_bytes: int = field(default_factory=_footer_bytes)
+    metadata_bytes: int = field(default_factory=metadata_bytes)
 
     def __post_init__(self) -> None:
-        if min(self.files, self.in_flight, self.round_bytes, self.footer_bytes) < 1 or self.retries < 0:
+        sizes = self.files, self.in_flight, self.round_bytes, self.footer_bytes, self.metadata_bytes
+        if min(sizes) < 1 or self.retries < 0:
             raise ValueError(
-                "files, in_flight, round_bytes and footer_bytes must be at least 1, and retries at least 0"
+                "files, in_flight, round_bytes, footer_bytes and metadata_bytes must be at least 1, and retries at "
+                "least 0"
             )
 
 

@@ -68,16 +68,19 @@ class OpenDelta:
             self._root, self._is_local = _located(os.fspath(table), storage_options)
             self._files = Root(self._root, allow_outside=allow_outside)
             self._require_own_log()
+            self._log = Log(self._files, self._options, self._require_first)
+            if self._is_local:
+                self._log.require_room()
             self._table = _loaded(self._root, storage_options)
         else:
             self._table, (self._root, self._is_local) = table, _root_of(table.table_uri)
             self._files = Root(self._root, allow_outside=allow_outside)
+            self._log = Log(self._files, self._options, self._require_first)
             if as_of is None:
                 with _errors(self._root):
                     table.update_incremental()
         self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
         self._entries: dict[int, bytes] = {}  # the versions that this object committed, as the log has them
-        self._log = Log(self._files, self._options, self._require_first)
         if as_of is not None:
             self._go_back(as_of)
         self.snapshot = self._read()

@@ -7,6 +7,7 @@ that it does not know. (Delta transaction log protocol: Checkpoints, In-Commit T
 from __future__ import annotations
 
 import bisect
+import contextlib
 import io
 import json
 import re
@@ -21,6 +22,7 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables.delta_statistics import EPOCH, is_by_deltalake, is_derived, statistics_texts, without_moments
 from parquet_bloom.tables.roots import Root
+from parquet_bloom.tables.unpacking import Room
 
 KEPT = ("path", "size", "stats", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider")
 """What is kept of an add action, besides its maps."""
@@ -64,6 +66,17 @@ class Log:
         self._read_commits(range(first, version + 1))
         self.version = version
 
+    def require_room(self) -> None:
+        """Raise `UnsupportedError` if the newest checkpoint, or a sidecar, unpacks to more than is allowed."""
+        whole = _checkpoints(self.folder.names())
+        sidecars = Folder(f"{self.folder.name}/_sidecars", storage_options=self._options, guard=self._files.require)
+        paths = [f"_delta_log/{name}" for name in (whole[max(whole)] if whole else ())]
+        paths += [f"_delta_log/_sidecars/{name}" for name in sidecars.names()]
+        packed = [path for path in paths if path.endswith(".parquet")]
+        for path, data in zip(packed, read_each(self._find(packed)), strict=True):
+            with contextlib.suppress(CorruptFileError):  # whoever reads it says what is wrong
+                Room().parquet(memoryview(data), path)
+
     def commit(self, version: int) -> bytes:
         """Return a commit as it stands in the log."""
         (source,) = self._find([f"_delta_log/{commit_name(version)}"])
@@ -88,19 +101,20 @@ class Log:
             return 0
         newest = max(whole)
         sidecars: list[str] = []
-        for action in self._actions(whole[newest], ""):
+        room = Room()
+        for action in self._actions(whole[newest], "", room):
             if sidecar := action.get("sidecar"):
                 sidecars.append(sidecar["path"])
             self._take(action)
-        for action in self._actions(sidecars, "_sidecars/"):
+        for action in self._actions(sidecars, "_sidecars/", room):
             self._take(action)
         return newest + 1
 
-    def _actions(self, names: Sequence[str], below: str) -> Iterator[dict[str, Any]]:
+    def _actions(self, names: Sequence[str], below: str, room: Room) -> Iterator[dict[str, Any]]:
         """Yield the actions in parts of a checkpoint; a sidecar is named by its path below `_sidecars`, or its URL."""
         paths = [name if "://" in name else f"_delta_log/{below}{name}" for name in names]
         for name, data in zip(names, read_each(self._find(paths)), strict=True):
-            yield from _lines(data) if name.endswith(".json") else _rows(data)
+            yield from _lines(data) if name.endswith(".json") else _rows(data, name, room)
 
     def _read_commits(self, versions: range) -> None:
         try:
@@ -215,22 +229,34 @@ def _lines(data: bytes) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _rows(data: bytes) -> Iterator[dict[str, Any]]:
+def _rows(data: bytes, name: str, room: Room) -> Iterator[dict[str, Any]]:
     """Yield the actions of a checkpoint in Parquet that make up a table's state; statistics are texts."""
     import pyarrow.parquet as pq
 
+    at_once = room.parquet(memoryview(data), name)
     with pq.ParquetFile(io.BytesIO(data), coerce_int96_timestamp_unit="us") as checkpoint:
-        wanted = [f"add.{name}" for name in (*KEPT, *MAPS)]
-        table = checkpoint.read(columns=[*wanted, "protocol", "metaData", "sidecar"])
-        parsed = statistics_texts(checkpoint)
+        wanted = [*(f"add.{name}" for name in (*KEPT, *MAPS)), "protocol", "metaData", "sidecar"]
+        table = _in_steps(checkpoint, wanted, at_once, name, room)
+        parsed = statistics_texts(checkpoint, lambda columns: _in_steps(checkpoint, columns, at_once, name, room))
         is_theirs = is_by_deltalake(checkpoint)
     for number, row in enumerate(table.to_pylist()):
         if (add := row.get("add")) is not None and add["path"] is None:
             add = row["add"] = None  # what some writers leave where there is none
         if add is not None:
-            add.update({name: dict(add[name]) for name in MAPS if add.get(name)})
+            add.update({key: dict(add[key]) for key in MAPS if add.get(key)})
             add["is_parsed"] = not (text := add.get("stats")) or (is_theirs and is_derived(text))
             add["stats"] = without_moments(text) if text and add["is_parsed"] else text or parsed(number)
         if (metadata := row.get("metaData")) is not None:
             metadata["configuration"] = dict(metadata.get("configuration") or ())
-        yield {name: action for name, action in row.items() if action is not None}
+        yield {key: action for key, action in row.items() if action is not None}
+
+
+def _in_steps(checkpoint: Any, columns: Sequence[str], at_once: int, name: str, room: Room) -> Any:
+    """Return a table of some columns, of which so many rows are decoded at once."""
+    import pyarrow as pa
+
+    batches = []
+    for batch in checkpoint.iter_batches(at_once, columns=columns):
+        room.take(batch.nbytes, name)
+        batches.append(batch)
+    return pa.Table.from_batches(batches) if batches else checkpoint.read(columns=columns)

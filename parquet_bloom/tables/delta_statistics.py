@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 _COLUMN = ("add", "stats_parsed")
 
 
-def statistics_texts(checkpoint: Any) -> Callable[[int], str | None]:
+def statistics_texts(checkpoint: Any, read: Callable[[Sequence[str]], Any]) -> Callable[[int], str | None]:
     """Return a function: row of a checkpoint (a `pyarrow.parquet.ParquetFile`) -> its statistics as JSON, or None."""
     import pyarrow as pa
 
@@ -29,8 +29,7 @@ def statistics_texts(checkpoint: Any) -> Callable[[int], str | None]:
     # An INT96 is a moment, although nothing in the file says so.
     moments = {paths[i] for i in range(len(paths)) if checkpoint.schema.column(i).physical_type == "INT96"}
     has_moments = not is_by_deltalake(checkpoint)
-    table = checkpoint.read(columns=[".".join(_COLUMN)])
-    adds = table.column("add").combine_chunks()
+    adds = read([".".join(_COLUMN)]).column("add").combine_chunks()
     if isinstance(adds, pa.ChunkedArray):  # as older versions of pyarrow have it
         adds = pa.concat_arrays(adds.chunks)
     (parsed,) = adds.flatten()

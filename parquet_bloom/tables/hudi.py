@@ -32,6 +32,7 @@ from parquet_bloom.storage.listing import StorageOptions, files_below, is_local,
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.roots import Root
 from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
+from parquet_bloom.tables.unpacking import AVRO, Room
 
 LOGS = "log files of its file group may hold newer rows"
 LOG_ONLY = "it is a log file of a file group that has no base file"
@@ -41,7 +42,6 @@ _META_COLUMNS = ("commit_time", "commit_seqno", "record_key", "partition_path", 
 _WRITES = ("commit", "deltacommit", "replacecommit")
 _BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
 _LOG = re.compile(r"\.(?P<group>[^_.][^_]*)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
-_AVRO = b"Obj\x01"
 _LATEST_SCHEMA = "latest_schema"
 _PARTITION = ".hoodie_partition_metadata"
 
@@ -208,11 +208,11 @@ class OpenHudi:
         )
 
     def _written(self, timeline: Folder, instants: Sequence[_Instant]) -> _Written:
-        written = _Written()
+        written, room = _Written(), Room()
         sources = [timeline.source(each.name) for each in instants]
         for instant, data in zip(instants, read_each(sources), strict=True):
             try:
-                _take(written, instant, _commit(data))
+                _take(written, instant, _commit(data, instant.name, room))
             except (ValueError, LookupError, EOFError, TypeError, AttributeError, RecursionError) as error:
                 raise CorruptFileError(f"{instant.name} cannot be read: {error}", path=self._root) from error
         return written
@@ -366,11 +366,11 @@ def _group_id(given: Any) -> str:
     return given
 
 
-def _commit(data: bytes) -> dict[str, Any]:
+def _commit(data: bytes, name: str, room: Room) -> dict[str, Any]:
     """Return a completed instant's metadata, of either encoding."""
     if not data:
         return {}
-    if not data.startswith(_AVRO):
+    if not data.startswith(AVRO):
         commit: dict[str, Any] = json.loads(data)
         return commit
     try:
@@ -379,6 +379,7 @@ def _commit(data: bytes) -> dict[str, Any]:
         raise UnsupportedError(
             "the timeline of Hudi tables from version 8 on is read by fastavro: pip install 'parquet-bloom[hudi]'"
         ) from None
+    room.avro(data, name)
     try:
         records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
         (record,) = records

@@ -26,6 +26,7 @@ from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
+from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
@@ -41,6 +42,7 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
+from parquet_bloom.tables.unpacking import Room
 from parquet_bloom.values.statistics import ColumnStatistics
 
 
@@ -119,6 +121,10 @@ class OpenIceberg:
         return self._read(at, self._table.schemas().get(None if is_branch else at.schema_id))
 
     def _read(self, at: Any, of_its_own: Any = None) -> Snapshot:
+        with understood(self._files.location):
+            return self._understand(at, of_its_own)
+
+    def _understand(self, at: Any, of_its_own: Any) -> Snapshot:
         schemas = self._table.schemas()
         schema = of_its_own or self._table.schema()
         files, entries = [], []
@@ -148,7 +154,8 @@ class OpenIceberg:
         if at is None:
             return
         self._files.require(_fsspec_path(at.manifest_list))
-        manifests = at.manifests(self._table.io)
+        io = CheckedIO(self._table.io)
+        manifests = at.manifests(io)
         for manifest in manifests:
             self._files.require(_fsspec_path(manifest.manifest_path))
         kinds = {
@@ -157,15 +164,19 @@ class OpenIceberg:
         deleted = self._deleted(at) if ManifestContent.DELETES in kinds else set()
         for manifest in manifests:
             if manifest.content == ManifestContent.DATA:
-                for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
                     file = entry.data_file
                     yield file, deleted is None or file.file_path in deleted
 
     def _deleted(self, at: Any) -> set[str] | None:
         """Return the paths of the files that deletes apply to; None where pyiceberg cannot tell (equality deletes)."""
+        table = copy.copy(self._table)
+        table.io = CheckedIO(table.io)
         try:
-            tasks = self._table.scan(snapshot_id=at.snapshot_id).plan_files()
+            tasks = table.scan(snapshot_id=at.snapshot_id).plan_files()
             return {task.file.file_path for task in tasks if task.delete_files}
+        except ParquetBloomError:
+            raise
         except (ValueError, NotImplementedError):
             return None
 
@@ -489,7 +500,7 @@ def _static(path: str, storage_options: StorageOptions) -> Any:
     try:
         at = inner if is_local(fs) else location
         io = load_file_io(dict(iceberg_options(storage_options)), at)
-        metadata = FromInputFile.table_metadata(io.new_input(at))
+        metadata = FromInputFile.table_metadata(CheckedIO(io).new_input(at))
         name = "static-table"
         return StaticTable((name, at), metadata=metadata, metadata_location=at, io=io, catalog=NoopCatalog(name))
     except (ParquetBloomError, FileNotFoundError):
@@ -539,7 +550,7 @@ def _hint(folder: Folder, root: str) -> int:
     except FileNotFoundError:
         raise _unsure(root, f"it has no metadata/{ICEBERG_HINT}, which a Hadoop catalog's has") from None
     text = data.decode("ascii", "replace").strip()
-    if not text.isdecimal():
+    if not re.fullmatch("[0-9]{1,18}", text):
         raise _unsure(root, f"metadata/{ICEBERG_HINT} does not contain a version: {text[:40]!r}")
     return int(text)
 
@@ -547,9 +558,11 @@ def _hint(folder: Folder, root: str) -> int:
 def _table_uuid(folder: Folder, name: str) -> Any:
     data = read_whole(folder.source(name))
     try:
-        metadata = json.loads(gzip.decompress(data) if ".gz." in name else data)
-        return metadata.get("table-uuid")
-    except (ValueError, OSError, EOFError, AttributeError) as error:
+        if ".gz." in name:
+            Room().gzip(data, name)
+            data = gzip.decompress(data)
+        return json.loads(data).get("table-uuid")
+    except (ValueError, RecursionError, AttributeError) as error:
         raise UnsupportedError(f"pyiceberg cannot read {folder.name}/{name}: {error}") from error
 
 

@@ -40,6 +40,7 @@ from parquet_bloom.tables.detect import branch_of
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
+from parquet_bloom.tables.unpacking import AVRO, Room
 
 _REFUSAL = (
     "parquet-bloom does not replace files of Paimon tables; parquet_bloom.paimon.attach_index adds indexes, "
@@ -187,7 +188,7 @@ class OpenPaimon:
         """Yield the records of files in the manifests' folder, in order."""
         sources = [self._folder("manifest").source(name) for name in names]
         for source, data in zip(sources, read_each(sources), strict=True):
-            yield from _avro(source.name, data)
+            yield from _avro(source.name, data, self._room)
 
     def _ids(self, folder: str, prefix: str) -> list[int]:
         matches = (re.fullmatch(rf"{prefix}(\d+)", name) for name in self._folder(folder).names())
@@ -228,6 +229,7 @@ class OpenPaimon:
 
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
         self._searched.clear()
+        self._room = Room()
         schemas = self._ids("schema", "schema-") if is_newest else []
         if at is None:
             self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
@@ -497,11 +499,11 @@ class Attaching:
         """Return the records of files of one schema."""
         import fastavro
 
-        schemas, records = [], []
+        schemas, records, room = [], [], Room()
         for name in names:
             source = self._table._folder("manifest").source(name)
             data = read_whole(source)
-            records += list(_avro(source.name, data))
+            records += list(_avro(source.name, data, room))
             schemas.append(fastavro.reader(io.BytesIO(data)).writer_schema)
         if any(schema != schemas[0] for schema in schemas):
             raise UnsupportedError(f"{names} were written by different versions of Paimon; compact the table first")
@@ -565,13 +567,14 @@ def _is_there(folder: Folder, name: str) -> bool:
         return False
 
 
-def _avro(name: str, data: bytes) -> Iterator[dict[str, Any]]:
+def _avro(name: str, data: bytes, room: Room) -> Iterator[dict[str, Any]]:
     try:
         import fastavro
     except ImportError:
         raise UnsupportedError("reading Paimon tables needs fastavro: pip install 'parquet-bloom[paimon]'") from None
-    if not data.startswith(b"Obj\x01"):
+    if not data.startswith(AVRO):
         raise UnsupportedError(f"{name} is not an Avro file; manifests in other formats are not supported")
+    room.avro(data, name)
     try:
         records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
     except Exception as error:  # fastavro has no error of its own for what it cannot read

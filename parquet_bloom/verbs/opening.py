@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.storage.cache import SHARED, Cache
-from parquet_bloom.storage.drive import RequestLog
+from parquet_bloom.storage.drive import Limits, RequestLog
 from parquet_bloom.storage.listing import Source, StorageOptions
 from parquet_bloom.tables import directory_of, fsspec_options, listed_paths, live_sources
 from parquet_bloom.tables.snapshots import TableFiles
+from parquet_bloom.tables.unpacking import most_metadata_bytes
 
 if TYPE_CHECKING:
     from parquet_bloom.filters.index import BloomIndex
@@ -34,19 +35,24 @@ def open_files(
     filesystem: Any,
     storage_options: StorageOptions,
     cache: Cache | None,
+    limits: Limits,
     log: RequestLog | None,
     allow_outside: bool,
 ) -> Opened:
     """Return what `paths` name; raises what `live_sources` does."""
     given = listed_paths(paths)
-    sources, snapshot = live_sources(
-        given,
-        catalog=catalog,
-        as_of=as_of,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        allow_outside=allow_outside,
-    )
+    token = most_metadata_bytes.set(limits.metadata_bytes)
+    try:
+        sources, snapshot = live_sources(
+            given,
+            catalog=catalog,
+            as_of=as_of,
+            filesystem=filesystem,
+            storage_options=storage_options,
+            allow_outside=allow_outside,
+        )
+    finally:
+        most_metadata_bytes.reset(token)
     cache = SHARED if cache is None else cache
     index = index_of(
         directory_of(given, snapshot, catalog),

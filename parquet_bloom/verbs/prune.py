@@ -102,7 +102,7 @@ def prune(
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once.
+        limits: How many files and bytes are read at once, and how much metadata.
         progress: Is called with how much is done and how much there is in all.
         log: Collects every read request.
 
@@ -132,6 +132,7 @@ def prune(
         filesystem=filesystem,
         storage_options=storage_options,
         cache=cache,
+        limits=limits,
         log=log,
         allow_outside=allow_outside,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,44 @@ def give_deletes(found: Any, positions: Sequence[int]) -> None:
     ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)
     found.catalog.commit_table(found, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
     found.refresh()
+
+
+def recoded(data: bytes, codec: str, block_bytes: int) -> bytes:
+    """Returns an Avro file with the same records in other blocks."""
+    import fastavro
+
+    reader, out = fastavro.reader(io.BytesIO(data)), io.BytesIO()
+    notes = {name: text for name, text in reader.metadata.items() if not name.startswith("avro.")}
+    fastavro.writer(out, reader.writer_schema, list(reader), codec=codec, metadata=notes, sync_interval=block_bytes)
+    return out.getvalue()
+
+
+def hadoop_table(home: Path, fill: Callable[[Any], Any]) -> Path:
+    """Writes a table of a Hadoop catalog, whose files of metadata always have the same names; returns its directory."""
+    import fastavro
+
+    with catalog(home / "in") as found:
+        made = fill(found)
+        root, current = Path(made.location().removeprefix("file://")), metadata_of(made)
+        listed = [each.manifest_path.rpartition("/")[2] for each in made.current_snapshot().manifests(made.io)]
+    folder, text = root / "metadata", current.read_text()
+    names = {old: f"m{number}.avro" for number, old in enumerate(listed)}
+    newest = folder / made.current_snapshot().manifest_list.rpartition("/")[2]
+    reader = fastavro.reader(io.BytesIO(newest.read_bytes()))
+    records = list(reader)
+    for each in records:
+        each["manifest_path"] = f"file://{folder}/{names[each['manifest_path'].rpartition('/')[2]]}"
+    for path in folder.iterdir():
+        if path.name in names:
+            path.rename(folder / names[path.name])
+        else:
+            path.unlink()
+    notes = {name: value for name, value in reader.metadata.items() if not name.startswith("avro.")}
+    with (folder / "list.avro").open("wb") as out:
+        fastavro.writer(out, reader.writer_schema, records, codec="deflate", metadata=notes)
+    (folder / "v1.metadata.json").write_text(text.replace(newest.name, "list.avro"))
+    (folder / "version-hint.text").write_text("1")
+    return root
 
 
 _COMMANDS = """
