@@ -7,6 +7,7 @@ from targets import Target
 TARGETS: dict[str, Target] = {
     **targets.TARGETS,
     "delta": Target(table_targets.run_table(table_targets.delta_of, "id = 3"), table_targets.scripts),
+    "iceberg": Target(table_targets.iceberg, table_targets.iceberg_scripts),
     "hudi": Target(table_targets.run_table(table_targets.hudi_of, "id = 3"), table_targets.scripts),
     "paimon": Target(table_targets.run_table(table_targets.paimon_of, "id = 3"), table_targets.scripts),
     "index": Target(table_targets.index, table_targets.scripts),

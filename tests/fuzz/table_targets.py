@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shutil
 import tempfile
 import zlib
@@ -111,7 +112,8 @@ def edit_avro(data: bytes, op: int, where: int, value: int) -> bytes:
             text = json.dumps(schema).encode()
             edited = edit_json_lines(text, 5, where, value).ljust(len(text))
             return data.replace(text, edited[: len(text)])
-        fastavro.writer(out, schema, _each(records, op, where, value), codec=codec)
+        notes = {name: text for name, text in reader.metadata.items() if not name.startswith("avro.")}
+        fastavro.writer(out, schema, _each(records, op, where, value), codec=codec, metadata=notes)
     except Exception:
         return data  # it does not fit the schema
     return out.getvalue()
@@ -156,17 +158,18 @@ class Lake:
         for start in range(0, min(len(script), MOST_EDITS * EDIT_BYTES), EDIT_BYTES):
             number, op, high, low, value, *extra = script[start : start + EDIT_BYTES].ljust(EDIT_BYTES, b"\0")
             path, where = names[number % len(names)], high << 8 | low
-            data = changed.get(path, self.files[path])
-            if op >= 128 and data.startswith(b"Obj\1"):
-                data = edit_avro(data, op, where, value)
-            elif op >= 80 and data[:1] in b"{[":
-                data = edit_json_lines(data, op, where, value)
-            else:
-                data = edit_bytes(data, op, where, value, bytes(extra))
+            data = self.edit(changed.get(path, self.files[path]), op, where, value, bytes(extra))
             changed[path] = seal(path, data) if seal is not None else data
         for path, data in changed.items():
             path.write_bytes(data)
         self._changed = changed
+
+    def edit(self, data: bytes, op: int, where: int, value: int, extra: bytes) -> bytes:
+        if op >= 128 and data.startswith(b"Obj\1"):
+            return edit_avro(data, op, where, value)
+        if op >= 80 and data[:1] in b"{[":
+            return edit_json_lines(data, op, where, value)
+        return edit_bytes(data, op, where, value, extra)
 
     def restored(self) -> None:
         for path in self._changed:
@@ -242,6 +245,127 @@ def hudi_of(choice: bytes) -> Lake:
 def paimon_of(choice: bytes) -> Lake:
     return _fixture(PAIMON[(choice or b"\0")[0] % len(PAIMON)])
 
+
+# ---- Iceberg -----------------------------------------------------------------------------
+
+
+class IcebergLake(Lake):
+    """A Hadoop catalog's table, with a copy of all its files outside of its directory that must not be read.
+
+    A file was read if its time of access changed, whoever read it.
+    """
+
+    where = "id = 3"
+
+    def __init__(self, fill: Callable[[Any], Any]) -> None:
+        super().__init__(lambda home: lakes.hadoop_table(home, fill), ("metadata",))
+        self._inside, self._outside = str(self._home / "in"), str(self._home / "up")
+        shutil.copytree(self._inside, self._outside)
+        self._twins = [path for path in Path(self._outside).rglob("*") if path.is_file()]
+        self._forget_access()
+        self._twins[0].read_bytes()
+        assert self._twins[0].stat().st_atime_ns, "the file system does not note when a file is read"
+        self._forget_access()
+        self.verdict = self.pruned()
+
+    def _forget_access(self) -> None:
+        for path in self._twins:
+            os.utime(path, ns=(0, 1))
+
+    def edit(self, data: bytes, op: int, where: int, value: int, extra: bytes) -> bytes:
+        """Edits as in other lakes; some point paths to the copy outside, which are as long as those inside."""
+        if 112 <= op < 128 or op >= 240:
+            return self._pointed_outside(data, where)
+        return super().edit(data, op, where, value, extra)
+
+    def _pointed_outside(self, data: bytes, where: int) -> bytes:
+        raw = data
+        if data.startswith(b"Obj\1"):
+            try:
+                raw = lakes.recoded(data, "null", 16_000)
+            except Exception:  # another edit came first
+                return data
+        inside, outside = self._inside.encode(), self._outside.encode()
+        parts = raw.split(inside)
+        if len(parts) == 1:
+            return data
+        chosen = where % len(parts)  # 0: all of them
+        joined = [outside if chosen in (0, number) else inside for number in range(1, len(parts))]
+        return b"".join(part for pair in zip(parts, [*joined, b""], strict=True) for part in pair)
+
+    def written_otherwise(self, script: bytes) -> None:
+        """Writes files in other ways that mean the same."""
+        names, self._changed = list(self.files), {}
+        for number, op, value, _ in zip(*[iter(script[:24])] * 4, strict=False):
+            path = names[number % len(names)]
+            data = self.files[path]
+            if data.startswith(b"Obj\1"):
+                data = lakes.recoded(data, ("null", "deflate", "zstandard", "bzip2")[op % 4], 1 + value * 8)
+            elif data[:1] == b"{":
+                tree = json.loads(data)
+                for node in (tree, *tree["snapshots"], *tree["schemas"])[: op % 4]:
+                    node["x-unknown"] = HOSTILE[value % 7]
+                tree = dict(reversed(tree.items())) if op % 2 else tree
+                data = json.dumps(tree, indent=value % 3 or None, ensure_ascii=op % 3 == 0).encode()
+            self._changed[path] = data
+        for path, data in self._changed.items():
+            path.write_bytes(data)
+
+    def pruned(self) -> list[tuple[str, Any]]:
+        from pyiceberg.manifest import clear_manifest_cache
+
+        clear_manifest_cache()
+        found = parquet_bloom.prune(self.root, self.where, cache=parquet_bloom.Cache())
+        return [(path, found.row_groups_by_path.get(path)) for path in map(str, found.paths)]
+
+    def require_unread(self) -> None:
+        read = [path for path in self._twins if path.stat().st_atime_ns]
+        self._forget_access()
+        assert not read, f"read outside of the table: {read}"
+
+
+def _with_deletes(found: Any) -> Any:
+    table = lakes.iceberg(found, "t", files=2)
+    lakes.give_deletes(table, [1])
+    return table
+
+
+@cache
+def _icebergs() -> tuple[IcebergLake, ...]:
+    fills = (lambda found: lakes.iceberg(found, "t"), _with_deletes, lambda f: lakes.partitioned(f, lakes.odd_rows(1)))
+    return tuple(map(IcebergLake, fills))
+
+
+def iceberg(data: bytes) -> None:
+    """Iceberg's metadata: no file outside is read, and files that are only written otherwise change no verdict."""
+    from pyiceberg.manifest import clear_manifest_cache
+
+    choice, script = (data or b"\0")[0], data[1:]
+    lake = _icebergs()[choice % 3]
+    if is_same := choice >= 0xC0:
+        lake.written_otherwise(script)
+    else:
+        lake.edited(script)
+    clear_manifest_cache()
+    try:
+        if is_same:
+            assert lake.pruned() == lake.verdict
+        else:
+            use(lake.root, lake.where)
+    finally:
+        lake.restored()
+        lake.require_unread()
+
+
+def iceberg_scripts() -> list[bytes]:
+    same = [
+        bytes([0xC0 + lake, number, op, value, 0]) for lake in range(3) for number in range(5) for op, value in _OPS
+    ]
+    outside = [bytes([0, number, 255, 0, place, 0, 0, 0, 0]) for number in range(5) for place in range(6)]
+    return [*same, *outside, *scripts()]
+
+
+_OPS = ((0, 0), (1, 40), (2, 3), (3, 9))
 
 # ---- the index ---------------------------------------------------------------------------
 

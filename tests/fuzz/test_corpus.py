@@ -31,7 +31,7 @@ for name in sys.argv[4:]:
 
 @pytest.mark.parametrize("targets", [
     "footer file splice header bitset pages hudi_filter hudi_footer paimon_container condition statement literal keys",
-    "delta hudi paimon index states",
+    "delta iceberg hudi paimon index states",
 ], ids=["bytes", "tables"])  # fmt: skip
 def test_every_target_takes_its_own_inputs_and_those_that_found_something(targets: str) -> None:
     folders = [str(HERE.parent), str(HERE.parent / "support"), str(HERE)]
