@@ -168,8 +168,8 @@ def prune(
     paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
     sources, snapshot = live_sources_of(paths, storage_options, catalog, allow_outside=allow_outside)
     options = storage_options if snapshot is None else fsspec_options(storage_options)
-    outside = set() if snapshot is None else {file.path for file in snapshot.files if file.is_outside}
-    readable = (source for source in sources if source.path not in outside)
+    unread = set() if snapshot is None else {file.path for file in snapshot.files if file.is_unread}
+    readable = (source for source in sources if source.path not in unread)
     of_rows = next((source for source in readable if snapshot is None or source.path.endswith(".parquet")), None)
     predicate = _understood(spark, settings, where, of_rows, snapshot)
     if not settings.is_on("spark.sql.parquet.enableVectorizedReader", default=True):

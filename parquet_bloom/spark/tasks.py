@@ -95,12 +95,12 @@ GONE = "the file was deleted after the call began"
 
 
 def inside(paths: list[str], part: Snapshot | None) -> tuple[list[str], Snapshot | None, list[LiveFile]]:
-    """Return the files that may be read, with their part of a snapshot, and those that lie outside of its table."""
+    """Return the files that may be read, with their part of a snapshot, and those that are not read."""
     if part is None:
         return paths, None, []
-    files = [(path, file) for path, file in zip(paths, part.files, strict=True) if not file.is_outside]
-    outside = [file for file in part.files if file.is_outside]
-    return [path for path, _ in files], replace(part, files=tuple(file for _, file in files)), outside
+    files = [(path, file) for path, file in zip(paths, part.files, strict=True) if not file.is_unread]
+    unread = [file for file in part.files if file.is_unread]
+    return [path for path, _ in files], replace(part, files=tuple(file for _, file in files)), unread
 
 
 def present(paths: list[str], storage_options: StorageOptions, *, literal: bool = False) -> tuple[list[str], list[str]]:

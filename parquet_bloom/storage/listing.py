@@ -102,6 +102,7 @@ def find(
     storage_options: StorageOptions = None,
     all_rows: bool = False,
     literal: bool = False,
+    lost: dict[str, OSError] | None = None,
 ) -> list[Source]:
     """Return the files that `paths` name: files, globs, directories (recursively), fsspec URLs.
 
@@ -110,13 +111,21 @@ def find(
     order of `paths`, sorted within each, and only once. Raises `FileNotFoundError` for a path that names nothing; with
     `all_rows` `UnsupportedError` for a directory with log files of a Hudi table, whose rows are in no Parquet file, and
     for one with data files of a Paimon table, of which some are no longer live, or are merged by readers. With
-    `literal` each path is that of one file, whatever characters it has.
+    `literal` each path is that of one file, whatever characters it has. With `lost`, that gets the error of a path
+    that names nothing, or may not be looked at, and the others are returned.
     """
     unique: dict[tuple[int, str], Source] = {}
     resolved = [(*_located(path, i, filesystem, storage_options), path) for i, path in enumerate(listed(paths), 1)]
     known = _infos([(fs, inner) for fs, inner, _ in resolved])
     for fs, inner, path in resolved:
-        for source in _found(fs, inner, path, known.get((id(fs), inner)), all_rows, literal):
+        try:
+            sources = _found(fs, inner, path, known.get((id(fs), inner)), all_rows, literal)
+        except (FileNotFoundError, PermissionError) as error:
+            if lost is None:
+                raise
+            lost[os.fspath(path)] = error
+            continue
+        for source in sources:
             if all_rows and source.path != inner:
                 _refuse_part(source.path)
             key = id(fs), source.path

@@ -153,7 +153,7 @@ def live_sources(
     else:
         snapshot = None
     if snapshot is not None:
-        return snapshot.sources(storage_options), snapshot
+        return snapshot.found(storage_options)
     if as_of is not None:
         raise UnsupportedError("as_of= needs the directory of one Delta, Iceberg, Hudi or Paimon table")
     for path in named:

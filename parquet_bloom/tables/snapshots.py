@@ -13,6 +13,7 @@ from parquet_bloom.errors import (
     CorruptFileError,
     ParquetBloomError,
     UnsupportedError,
+    without_secrets,
 )
 from parquet_bloom.format.footer import interned
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -48,12 +49,12 @@ class LiveFile:
     """A data file of a snapshot.
 
     `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
-    it from every other file of the table. A file that `is_outside` of the table's directory is never touched, and
-    `not_excluded` says why. `num_rows` are the file's, those that a delete took included. `partition`
-    holds the partition values that are columns' own values, as text, None for NULL. `not_excluded` is why nothing that
-    is known of this file proves that its rows, as readers of the table see them, are not there. `unlike` are the
-    top-level columns, under all names that they have had, of which that holds. `file_index` is what a Paimon table has
-    of it.
+    it from every other file of the table. A file that `is_outside` of the table's directory is never touched, nor one
+    whose `loss` says that it is not there, or cut off; `not_excluded` says why. `num_rows` are the file's, those that a
+    delete took included. `partition` holds the partition values that are columns' own values, as text, None for NULL.
+    `not_excluded` is why nothing that is known of this file proves that its rows, as readers of the table see them, are
+    not there. `unlike` are the top-level columns, under all names that they have had, of which that holds. `file_index`
+    is what a Paimon table has of it.
     """
 
     path: str
@@ -66,6 +67,17 @@ class LiveFile:
     unlike: frozenset[str] = frozenset()
     file_index: FileIndex | None = None
     is_outside: bool = False
+    loss: type[Exception] | None = None
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the file is not read at all."""
+        return self.is_outside or self.loss is not None
+
+    def error(self, *, is_named: bool = True) -> Exception:
+        """Return the error of a file that is not read, for a call that must read every one."""
+        said = f"{self.path}: {self.not_excluded}" if is_named else str(self.not_excluded)
+        return (self.loss or UnsupportedError)(without_secrets(said))
 
 
 Unproved = frozenset[tuple[str, str]]
@@ -140,21 +152,33 @@ class Snapshot:
         look. What lies outside of the table's directory is not looked at. Raises `CorruptFileError` for a file that is
         shorter, `FileNotFoundError` for one that is gone.
         """
-        inside = dict.fromkeys(file.path for file in self.files if not file.is_outside)  # a table may have a file twice
-        found = find(inside, storage_options=fsspec_options(storage_options), literal=True)
-        at = dict(zip(inside, found, strict=True))
-        sources = []
-        for file in self.files:
-            if file.is_outside:
-                sources.append(untouched(file))
-                continue
-            source = at[file.path]
-            if source.size < file.size:
-                raise CorruptFileError(
-                    f"has {source.size:,} bytes, and the table records {file.size:,}", path=source.name
-                )
-            sources.append(self.below_root(source))
+        sources, found = self.found(storage_options)
+        for file in found.files:
+            if file.loss is not None:
+                raise file.error()
         return sources
+
+    def found(self, storage_options: StorageOptions = None) -> tuple[list[Source], Snapshot]:
+        """Return what `sources` does, and the snapshot with the losses: files that are gone, or shorter than recorded.
+
+        What stands for these among the sources must not be read, as for those outside of the table's directory.
+        """
+        inside = dict.fromkeys(file.path for file in self.files if not file.is_outside)  # a table may have a file twice
+        lost: dict[str, OSError] = {}
+        found = find(inside, storage_options=fsspec_options(storage_options), literal=True, lost=lost)
+        at = dict(zip((path for path in inside if path not in lost), found, strict=True))
+        sources, files = [], []
+        for file in self.files:
+            source = at.get(file.path)
+            if file.path in lost:
+                loss, reason = _LOSSES[isinstance(lost[file.path], FileNotFoundError)]
+                file = replace(file, loss=loss, not_excluded=reason)
+            elif source is not None and source.size < file.size:
+                reason = f"has {source.size:,} bytes, and the table records {file.size:,}"
+                file, source = replace(file, loss=CorruptFileError, not_excluded=reason), None
+            sources.append(untouched(file) if source is None else self.below_root(source))
+            files.append(file)
+        return sources, replace(self, files=tuple(files)) if tuple(files) != self.files else self
 
     def require_inside(self) -> None:
         """Raise `UnsupportedError` if a file lies outside of the table's directory."""
@@ -231,10 +255,16 @@ class Snapshot:
 
 
 def untouched(file: LiveFile) -> Source:
-    """Return a file that lies outside of its table's directory: it must not be read."""
+    """Return what stands for a file of a table that must not be read, and is not there."""
     nowhere = f"/{file.path.lstrip('/')}"
     return Source(LOCAL, file.path, file.path, file.size, version="", relative=nowhere, is_mtime_stable=False)
 
+
+_LOSSES: dict[bool, tuple[type[Exception], str]] = {
+    True: (FileNotFoundError, "the table has this file, but it is not there"),
+    False: (PermissionError, "permission to look at this file of the table is denied"),
+}
+"""What is said of a live file that could not be looked at: whether it is gone, the error and the reason."""
 
 _LEFT_OUT = "the table does not store its values in the files"
 

@@ -106,10 +106,12 @@ class _Run:
 
     def _planned(self, files: Sequence[LiveFile]) -> list[tuple[LiveFile, AddPlan]]:
         """Return what is to be done to each file that may be swapped; the others are refused."""
-        sources = self.table.snapshot.sources(self.storage_options)
+        sources, found = self.table.snapshot.found(self.storage_options)
         wanted, targets = [], []
-        for file, source in zip(files, sources, strict=True):
-            if reason := self.table.refusal(file):
+        for file, of_now, source in zip(files, found.files, sources, strict=True):
+            if of_now.loss is not None:
+                self._put(file, AddPlan(source, None).refused(of_now.error(is_named=False)))
+            elif reason := self.table.refusal(file):
                 self._put(file, AddPlan(source, None).refused(UnsupportedError(reason)))
             else:
                 wanted.append((file, source))

@@ -539,6 +539,9 @@ class _Building:
         )
         if snapshot is not None:
             snapshot.require_inside()
+            live = dict(zip(self.sources, snapshot.files, strict=True))
+            self._failures = {source: file.error(is_named=False) for source, file in live.items() if file.is_unread}
+            self.sources = [source for source in self.sources if source not in self._failures]
         # Only what knows the names: it goes to executors.
         self.snapshot = None if snapshot is None else replace(snapshot, files=(), recorded=None)
         partitions = (f.partition for f in snapshot.files) if snapshot else map(_constants, self.sources)

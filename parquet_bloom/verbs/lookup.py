@@ -614,7 +614,8 @@ def outcomes(
     live = dict(zip(sources, search.snapshot.files, strict=True)) if search.snapshot else {}
     unprovable = {source: reason for source, file in live.items() if (reason := search.unprovable(file))}
     for source, reason in unprovable.items():
-        yield source, UnsupportedError(reason) if live[source].is_outside else [Hit(None, None, reason)]
+        file = live[source]
+        yield source, file.error(is_named=False) if file.is_unread else [Hit(None, None, reason)]
     ruled_out = _by_table(sources, search) - unprovable.keys()
     known = ruled_out | unprovable.keys()
     of_index = _by_index([source for source in sources if source not in known], search, log)

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import UnsupportedError, describe_error
+from parquet_bloom.errors import describe_error
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
 from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_footer, with_table_filters
 from parquet_bloom.format.encryption import Decryption
@@ -276,8 +276,8 @@ class FileEvaluator:
         assert self.table is not None
         file = self.table.files[source]
         reason = file.not_excluded
-        if file.is_outside and self.strict:
-            raise UnsupportedError(f"{source.name}: {reason}")
+        if file.is_unread and self.strict:
+            raise file.error()
         return FileVerdict(source.name, source.size, not_pruned=reason) if reason else None
 
     def _unambiguous(self, recorded: Recorded) -> list[LeafColumn]:
