@@ -10,6 +10,7 @@ that was read, or none. (Delta transaction log protocol: Add File and Remove Fil
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import math
@@ -176,8 +177,8 @@ class OpenDelta:
         kind, path = vector["storageType"], vector["pathOrInlineDv"]
         if kind == "i":
             return False
-        # A relative one is a prefix, and 20 characters that encode the rest of its name.
-        return self._files.place(unquote(path) if kind == "p" else f"{path[:-20]}/x").outside is not None
+        name = unquote(path) if kind == "p" else _vector_name(path)
+        return name is None or self._files.place(name).outside is not None
 
     # ---- the log as it is written ----------------------------------------------------------
 
@@ -412,6 +413,22 @@ class OpenDelta:
         if not self._is_local:
             raise UnknownOutcomeError(f"{error}; the store may still publish it as version {before + 1}") from error
         raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+
+
+def _vector_name(encoded: str) -> str | None:
+    """Return the path below the root of a deletion vector's file: a folder, and 20 characters that encode a UUID."""
+    try:
+        data = base64.b85decode(encoded[-20:].translate(_FROM_Z85))
+        name = f"deletion_vector_{uuid.UUID(bytes=data)}.bin"
+    except ValueError:
+        return None
+    return f"{encoded[:-20]}/{name}" if encoded[:-20] else name
+
+
+_FROM_Z85 = str.maketrans(
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+)
 
 
 def _milliseconds() -> int:

@@ -18,6 +18,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError, not_found
@@ -86,7 +87,8 @@ class OpenIceberg:
         name = ".".join(self._table.name())
         loaded = self._table.metadata.table_uuid
         try:
-            self._table.refresh()
+            with _own_code(self._table):
+                self._table.refresh()
         except NoSuchTableError as error:
             raise not_found(f"the catalog no longer has the table {name}: {error}") from None
         except ValueError as error:
@@ -341,7 +343,10 @@ def _fsspec_path(uri: str) -> str:
     return os.path.abspath(uri) if is_relative else re.sub(r"^s3[an]://", "s3://", uri)
 
 
-_STORES = ("s3", "gcs", "adls", "hdfs", "hf", "oss", "client", "rest", "signer", "py-io-impl")
+_CODE = "py-io-impl"
+"""The property that names a class for reading files, whose module pyiceberg imports when it loads the table."""
+
+_STORES = ("s3", "gcs", "adls", "hdfs", "hf", "oss", "client", "rest", "signer", _CODE)
 
 
 def _of_stores(properties: Mapping[str, str]) -> list[str]:
@@ -362,6 +367,27 @@ def _with_own_store(table: Any) -> Any:
     mended = copy.copy(table)
     mended.io = load_file_io({**of_catalog, **kept}, table.metadata_location)
     return mended
+
+
+def _guarded(catalog: Any) -> Any:
+    """Return a catalog whose tables do not choose the code that reads their files; its own settings may."""
+    guarded, load = copy.copy(catalog), catalog._load_file_io
+
+    def load_file_io(properties: Mapping[str, Any] = MappingProxyType({}), location: str | None = None) -> Any:
+        return load({name: value for name, value in properties.items() if name != _CODE}, location)
+
+    guarded._load_file_io = load_file_io
+    return guarded
+
+
+@contextlib.contextmanager
+def _own_code(table: Any) -> Iterator[None]:
+    """Have a table of the caller's load with a guarded catalog."""
+    catalog, table.catalog = table.catalog, _guarded(table.catalog)
+    try:
+        yield
+    finally:
+        table.catalog = catalog
 
 
 def _is_static(table: Any) -> bool:
@@ -473,7 +499,7 @@ def from_catalog(name: str, table: str, storage_options: StorageOptions) -> Any:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     try:
-        return load_catalog(name, **iceberg_options(storage_options)).load_table(table)
+        return _guarded(load_catalog(name, **iceberg_options(storage_options))).load_table(table)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise not_found(f"the catalog {name} has no table {table}: {error}") from None
     except Exception as error:

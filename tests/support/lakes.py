@@ -78,15 +78,19 @@ def give_deletion_vector(root: Path, rows: Sequence[int]) -> None:
 
 
 def _inline_vector(rows: Sequence[int]) -> dict[str, Any]:
-    import pyroaring
-
-    bitmap = pyroaring.BitMap(rows).serialize()
-    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
-    text = _z85(data + bytes(-len(data) % 4))
+    data = vector_data(rows)
+    text = z85(data + bytes(-len(data) % 4))
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
 
 
-def _z85(data: bytes) -> str:
+def vector_data(rows: Sequence[int]) -> bytes:
+    """Returns a deletion vector of these rows."""
+    import pyroaring
+
+    return struct.pack("<IQI", 1681511377, 1, 0) + pyroaring.BitMap(rows).serialize()
+
+
+def z85(data: bytes) -> str:
     digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     text = ""
     for i in range(0, len(data), 4):

@@ -7,7 +7,10 @@ import io
 import json
 import os
 import shutil
+import sqlite3
+import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from files import table
+from pyiceberg.utils.config import Config
 from samples import FIXTURES
 
 from parquet_bloom import UnsupportedError, add, drop, hudi, index, inspect, lookup, paimon, probe, prune, verify
@@ -271,6 +275,32 @@ def test_a_deletion_vector_is_not_read_elsewhere(tmp_path: Path, forbidden: Forb
     assert forbidden.touched == []
 
 
+@pytest.mark.parametrize("prefix", ["", "ab"])
+def test_a_deletion_vector_behind_a_link_is_not_read(tmp_path: Path, prefix: str, forbidden: Forbidden) -> None:
+    root, name = tmp_path / "t", uuid.UUID(int=2**127 + 12345)
+    lakes.delta(root, files=1)
+    lakes.give_deletion_vector(root, [1])
+    actions = lakes.actions(root, 1)
+    (added,) = [action["add"] for action in actions if "add" in action]
+    vector = added["deletionVector"]
+    (root / prefix).mkdir(exist_ok=True)
+    stored = root / prefix / f"deletion_vector_{name}.bin"
+    data = lakes.vector_data([1])
+    content = b"\x01" + len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
+    vector.update(storageType="u", pathOrInlineDv=f"{prefix}{lakes.z85(name.bytes)}", offset=1)
+    lakes.log(root, 1, *actions)
+    stored.write_bytes(content)
+    assert lakes.delta_rows(root) == [0, *range(2, 20)]  # as deltalake reads it
+    stored.unlink()
+    (forbidden.folder / "moved.bin").write_bytes(content)
+    stored.symlink_to(forbidden.folder / "moved.bin")
+    forbidden.forget()
+    found = snapshot_of(root)
+    assert found is not None
+    assert [file.has_deletes for file in found.files] == [True]
+    assert forbidden.touched == []
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Any]:
     with lakes.catalog(tmp_path / "warehouse") as found:
@@ -316,6 +346,27 @@ def test_iceberg_s_properties_do_not_choose_the_store(catalog: Any) -> None:
     assert prune(other, "id = 5").totals.files_kept == 1
     with pytest.raises(UnsupportedError, match=r"choose the store to write to: s3\.endpoint"):
         add(other, "id", table=True)
+
+
+def test_iceberg_s_properties_do_not_choose_code(catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is imported: neither for a table by its name, nor for one that was loaded before it had the property."""
+    (tmp_path / "someones.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\nclass Io: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = lakes.iceberg(catalog, files=1)
+    loaded = catalog.load_table("n.t")
+    named = rewritten(lakes.metadata_of(made), properties={"py-io-impl": "someones.Io"})
+    with sqlite3.connect(tmp_path / "warehouse/catalog.db") as database:
+        database.execute("UPDATE iceberg_tables SET metadata_location = ?", (str(named),))
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", f"sqlite:///{tmp_path}/warehouse/catalog.db")
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    for given, options in (("n.t", {"catalog": "tests"}), (loaded, {}), (named, {})):
+        assert prune(given, "id = 5", **options).totals.files_kept == 1
+        assert not (tmp_path / "imported").exists()
+    assert loaded.catalog is catalog
+    with pytest.raises(UnsupportedError, match=r"choose the store to write to: py-io-impl"):
+        add(loaded, "id", table=True)
+    assert not (tmp_path / "imported").exists()
 
 
 def test_iceberg_s_properties_do_not_choose_where_commits_are_written(catalog: Any, forbidden: Forbidden) -> None:
