@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parquet_bloom import spark
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.predicates.parsing import to_predicate, why_unused
-from parquet_bloom.results import Record, from_row
+from parquet_bloom.results import FailedFile, Record, from_row
+from parquet_bloom.spark.lookups import find_candidates
 from parquet_bloom.spark.session import changed, running
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import driver_reads, live_sources_of, to_arrow
@@ -59,10 +60,12 @@ def call(
             if sources is None:
                 hide(storage_options or {})
                 sources = _sources(verb, paths, storage_options, catalog, allow_outside)
-            frame = getattr(spark, verb)(
+            function = find_candidates if verb == "lookup" else getattr(spark, verb)
+            made: Any = function(
                 session, paths, *arguments, storage_options=storage_options, progress=progress, **options
             )
-            return _RESULTS[verb](_InOrder(frame, sources), *arguments)
+            frame, failed = made if verb == "lookup" else (made, {})
+            return _RESULTS[verb](_InOrder(frame, sources, failed), *arguments)
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
             raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
@@ -94,8 +97,8 @@ def _sentence(text: str) -> str:
 class _InOrder:
     """Rows that came from executors, in the order and under the names of the files here."""
 
-    def __init__(self, frame: DataFrame, sources: Iterable[Source]) -> None:
-        self._frame = frame
+    def __init__(self, frame: DataFrame, sources: Iterable[Source], failed: Mapping[str, str]) -> None:
+        self._frame, self._failed = frame, failed
         # Executors get local files by their whole path: their working directory is another.
         names = [(source.path if source.is_local else source.name, source.name) for source in sources]
         self._names = dict(names)
@@ -137,7 +140,9 @@ class _InOrder:
         )
         keys = pa.table({"file": order.take(paths.indices), "row_group": table.column("row_group")})
         table = table.take(pc.sort_indices(keys, [("file", "ascending"), ("row_group", "ascending")]))
-        return Lookup(iter(table.to_batches()), table.schema)
+        failed = sorted(self._failed.items(), key=lambda one: self._order.get(one[0], len(self._order)))
+        errors = [FailedFile(self._names.get(path, path), why) for path, why in failed]
+        return Lookup(iter(table.to_batches()), table.schema, errors=errors)
 
 
 _RESULTS: dict[str, Callable[..., Any]] = {

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, describe_error
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.predicates.binding import Findings
 from parquet_bloom.spark.conditions import is_rebasing
@@ -84,6 +84,34 @@ def lookup(
     executors until `unpersist()`. Keys of more than `broadcast_bytes` are looked up in parts, one after the other.
     Raises what `parquet_bloom.lookup` does.
     """
+    candidates, _ = find_candidates(
+        *(spark, paths, column, keys),
+        absent=absent,
+        catalog=catalog,
+        allow_outside=allow_outside,
+        broadcast_bytes=broadcast_bytes,
+        storage_options=storage_options,
+        num_tasks=num_tasks,
+        progress=progress,
+    )
+    return candidates
+
+
+def find_candidates(
+    spark: SparkSession,
+    paths: Any,
+    column: str,
+    keys: Any,
+    *,
+    absent: bool = True,
+    catalog: str | None = None,
+    allow_outside: bool = False,
+    broadcast_bytes: int = BROADCAST_BYTES,
+    storage_options: SparkOptions = None,
+    num_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[DataFrame, dict[str, str]]:
+    """Return what `lookup` does, and the files that could not be read, each with why."""
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -109,7 +137,7 @@ def lookup(
     finally:
         for hits in parts:
             hits.frame.unpersist()
-    return candidates
+    return candidates, {path: why for hits in parts for path, why in hits.failed.items()}
 
 
 # ---- finding, on executors ---------------------------------------------------------------
@@ -129,9 +157,13 @@ def _hits_schema() -> pa.Schema:
 
 @dataclass
 class _Note:
-    """What a task reports of all its files: which keys have hits, a byte for each, and what the column's types are."""
+    """What a task reports of all its files: which keys have hits, a byte for each, and what the column's types are.
+
+    `failed` are the files that could not be read, each with why.
+    """
 
     seen: bytes
+    failed: dict[str, str] = field(default_factory=dict)
     understood: bool = False
     refused: Exception | None = None
     findings: Findings = field(default_factory=Findings)
@@ -146,6 +178,7 @@ class _Hits:
     shown: pa.Array
     seen: bytes
     of_files: list[tuple[str, Hit]]
+    failed: dict[str, str]
 
     def rows(self, spark: SparkSession, absent: bool) -> DataFrame:
         """Return the hits, and with `absent` rows for the keys that have none."""
@@ -206,6 +239,8 @@ class LookupTask:
                 note.refused = note.refused or outcome
             else:
                 note.understood = True
+            if isinstance(outcome, Exception):
+                note.failed[name] = describe_error(outcome)
             for hit in [kept(outcome)] if isinstance(outcome, Exception) else outcome:
                 keys = _marked(hit, seen, self.lists_keys)
                 yield {"path": name, "row_group": hit.row_group, "reason": hit.reason} | keys
@@ -220,8 +255,8 @@ def _outcomes(
     """Yield each file with its hits or its error; those that have gone, too."""
     sources: list[Source] = []
     is_table = search.snapshot is not None
-    paths, search.snapshot, outside = inside(paths, search.snapshot)
-    yield from ((file.path, [Hit(None, None, file.not_excluded or "")]) for file in outside)
+    paths, search.snapshot, unread = inside(paths, search.snapshot)
+    yield from ((file.path, file.error(is_named=False)) for file in unread)
     try:
         sources = find(paths, storage_options=storage_options, literal=is_table)
     except FileNotFoundError:
@@ -267,12 +302,12 @@ def _hits(
         progress=progress,
     )
     try:
-        seen, findings = _seen(frame.where("note is not null").select("note").collect(), len(keys))
+        seen, findings, failed = _seen(frame.where("note is not null").select("note").collect(), len(keys))
     except (ColumnNotFoundError, LiteralError):
         frame.unpersist()
         raise
     hit = Search(task.path, keys, timezone=task.timezone, findings=findings).conflict
-    return _Hits(frame, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [])
+    return _Hits(frame, shipped, shown, seen, [(name_of(source), hit) for source in sources] if hit else [], failed)
 
 
 def places_of(
@@ -288,7 +323,7 @@ def places_of(
     finally:
         if not is_connect(spark):
             shipped.destroy()  # type: ignore[attr-defined]
-    seen, findings = _seen([row for row in rows if row[0] is not None], len(keys))
+    seen, findings, _ = _seen([row for row in rows if row[0] is not None], len(keys))
     if findings.conflicting:
         return {(name_of(source), None) for source in sources}, b"\1" * len(keys)
     return {(row[1], row[2]) for row in rows if row[0] is None}, seen
@@ -298,8 +333,8 @@ def _description(keys: Keys) -> str:
     return f"parquet_bloom: looking up {len(keys):,} keys"
 
 
-def _seen(rows: Iterable[Any], num_keys: int) -> tuple[bytes, Findings]:
-    """Return which keys have hits in any task, by their notes, and what all of them know of the column's types.
+def _seen(rows: Iterable[Any], num_keys: int) -> tuple[bytes, Findings, dict[str, str]]:
+    """Return which keys have hits in any task, by their notes, what all know of the column's types, and what failed.
 
     Raises what is wrong with the keys, if no file's column can be compared with them.
     """
@@ -310,7 +345,8 @@ def _seen(rows: Iterable[Any], num_keys: int) -> tuple[bytes, Findings]:
     findings = Findings()
     for note in notes:
         findings.merge(note.findings)
-    return _either([zlib.decompress(note.seen) for note in notes], num_keys), findings
+    failed = {path: why for note in notes for path, why in note.failed.items()}
+    return _either([zlib.decompress(note.seen) for note in notes], num_keys), findings, failed
 
 
 def _either(seen: list[bytes], num_keys: int) -> bytes:

@@ -237,7 +237,7 @@ class _Prune:
 
     def __call__(self, paths: list[str], part: Snapshot | None = None) -> Iterator[dict[str, Any]]:
         is_table = part is not None
-        paths, part, outside = inside(paths, part)
+        paths, part, unread = inside(paths, part)
         there, gone = present(paths, self.storage_options, literal=is_table)
         sources = find(there, storage_options=self.storage_options, literal=is_table)
         table = None if part is None else TableFiles(only(part, paths, there), sources, self.storage_options)
@@ -252,8 +252,8 @@ class _Prune:
         files, findings = evaluator.evaluate(sources, conflicting=self.conflicting)
         if self.exact:
             files = evaluator.plan_exact(sources, files).carry_out(jobs=1)
-        unread = [FileVerdict(file.path, file.size, not_pruned=file.not_excluded) for file in outside]
-        yield from _with_note([*files, *unread, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
+        kept = [FileVerdict(file.path, file.size, not_pruned=file.not_excluded) for file in unread]
+        yield from _with_note([*files, *kept, *(FileVerdict(path, 0, not_pruned=GONE) for path in gone)], findings)
 
 
 # ---- rows with a note --------------------------------------------------------------------
