@@ -21,6 +21,7 @@ data file is ignored.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -34,7 +35,7 @@ from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.filters.index_states import RowGroups, States, fingerprint
 from parquet_bloom.format.footer import Plan, interned
 from parquet_bloom.format.ranges import ByteRange
@@ -697,6 +698,16 @@ def newest(folder: Folder, *, log: RequestLog | None = None) -> Newest | None:
     If all of them are damaged, it is a version without columns. Raises `OSError`, and `UnsupportedError` for a version
     of another format.
     """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError, ConcurrentChangeError):  # it was removed after it was listed
+            return _newest(folder, log)
+    return _newest(folder, log)
+
+
+_ATTEMPTS = 3
+
+
+def _newest(folder: Folder, log: RequestLog | None) -> Newest | None:
     sources = folder.sources()
     numbers = version_numbers(sources)
     for number in reversed(numbers):

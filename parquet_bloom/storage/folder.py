@@ -98,14 +98,24 @@ class Folder:
         """
         path = f"{self.path.rstrip('/')}/{name}"
         if self._is_local:
-            local_files.make_folder(Path(self.path))
-            local_files.create(Path(path), data, like=_statuses(like))
+            self._create_local(path, data, [*_statuses(like)])
         elif s3.is_s3(self.fs):
             ask(self.name, s3.create, self.fs, path, data)
         else:
             if exists(self.fs, path):
                 raise FileExistsError(path)
             ask(self.name, self.fs.pipe_file, path, data)
+
+    def _create_local(self, path: str, data: bytes, like: list[os.stat_result]) -> None:
+        for attempt in range(_ATTEMPTS):
+            local_files.make_folder(Path(self.path))
+            try:
+                local_files.create(Path(path), data, like=like)
+            except FileNotFoundError:  # another writer has removed the folder, or all that was in it, at this moment
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
 
     def times(self) -> dict[str, int]:
         """Return when each file was last written, in whole milliseconds since 1970, by name; folders are included.
@@ -172,6 +182,9 @@ class Folder:
         if self._is_local:
             with contextlib.suppress(OSError):
                 os.rmdir(self.path)
+
+
+_ATTEMPTS = 3
 
 
 def links_in(path: str) -> list[str]:

@@ -584,6 +584,7 @@ class _Building:
         version = before
         if segments or set_to or index.lost:
             version = committed(self.folder, changed_to, self.root, is_new=bool(set_to))
+            self._require_kept(segments)
         with contextlib.suppress(ParquetBloomError, OSError):  # all is done
             self._tidy(version)
         built = sum(segment.num_rows for segment in segments)
@@ -595,6 +596,13 @@ class _Building:
             self._failures,
             allow_outside=self._allow_outside,
         )
+
+    def _require_kept(self, segments: tuple[Segment, ...]) -> None:
+        """Raise `ConcurrentChangeError` if a drop has removed segments that no version had named yet."""
+        if segments and not Version(segments=segments).files.issubset(self.folder.names()):
+            raise ConcurrentChangeError(
+                f"another writer has dropped the index of {self.root}, or parts of it, meanwhile; run this again"
+            )
 
     def _wait_until_stable(self) -> None:
         """Wait until no file can change without a trace in its times; list them again then."""

@@ -16,9 +16,10 @@ import pytest
 
 from parquet_bloom import Cache, _kernel, prune
 from parquet_bloom.errors import ConcurrentChangeError
+from parquet_bloom.filters import index as filters_index
 from parquet_bloom.filters import index_build, index_versions
 from parquet_bloom.filters.index import folder_of, newest
-from parquet_bloom.storage import listing
+from parquet_bloom.storage import listing, local_files
 from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
 from parquet_bloom.verbs import index
 
@@ -267,6 +268,54 @@ def test_a_refresh_does_not_bring_back_what_was_dropped(tmp_path: Path, monkeypa
     with pytest.raises(FileNotFoundError, match="has no index"):
         index.refresh(tmp_path)
     assert not index.show(tmp_path).exists
+
+
+def test_what_a_drop_removed_before_it_was_named_is_not_reported_as_built(tmp_path: Path, monkeypatch: Any) -> None:
+    put(tmp_path, *IDS)
+    index.create(tmp_path, "other")
+    original = index.committed
+
+    def dropped(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(index, "committed", original)
+        index.drop(tmp_path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(index, "committed", dropped)
+    with pytest.raises(ConcurrentChangeError, match="another writer has dropped the index"):
+        index.create(tmp_path, "id")
+    right(tmp_path)
+    index.create(tmp_path, "id")
+    assert state(tmp_path) == [("id", 4)]
+    right(tmp_path)
+
+
+def test_a_version_that_is_removed_after_it_was_listed_is_no_error(tmp_path: Path, monkeypatch: Any) -> None:
+    put(tmp_path, *IDS)
+    index.create(tmp_path, "other")
+    original = filters_index.read_whole
+
+    def dropped(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(filters_index, "read_whole", original)
+        index.drop(tmp_path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(filters_index, "read_whole", dropped)
+    index.create(tmp_path, "id")
+    assert state(tmp_path) == [("id", 4)]
+
+
+def test_a_folder_that_is_removed_before_it_is_written_to_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
+    put(tmp_path, *IDS)
+    original = local_files.make_folder
+
+    def removed(path: Path) -> None:
+        monkeypatch.setattr(local_files, "make_folder", original)
+        original(path)
+        path.rmdir()
+
+    monkeypatch.setattr(local_files, "make_folder", removed)
+    index.create(tmp_path, "id")
+    assert state(tmp_path) == [("id", 4)]
 
 
 def test_with_others_at_it_all_the_time_a_writer_gives_up(tmp_path: Path, monkeypatch: Any, sleeps: Any) -> None:
