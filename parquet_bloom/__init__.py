@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
+    from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.lookup import Lookup, lookup
     from parquet_bloom.verbs.paimon import Attached
     from parquet_bloom.verbs.parallel import Progress
@@ -84,6 +85,7 @@ _HOMES = {
     "FileVerdict": "verbs.verdicts",
     "FilterExistsError": "errors",
     "FilterInfo": "verbs.inspect",
+    "Found": "verbs.find",
     "IndexNotFoundError": "errors",
     "IndexState": "verbs.index",
     "IndexedColumn": "filters.index",
@@ -121,6 +123,7 @@ _HOMES = {
     "demo": "verbs.demo",
     "drop": "verbs.drop",
     "execute": "verbs.sql",
+    "find": "verbs.find",
     "inspect": "verbs.inspect",
     "lookup": "verbs.lookup",
     "probe": "verbs.probe",
@@ -153,6 +156,7 @@ __all__ = [
     "FileVerdict",
     "FilterExistsError",
     "FilterInfo",
+    "Found",
     "IndexNotFoundError",
     "IndexState",
     "IndexedColumn",
@@ -189,6 +193,7 @@ __all__ = [
     "demo",
     "drop",
     "execute",
+    "find",
     "hudi",
     "index",
     "inspect",

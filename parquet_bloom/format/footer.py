@@ -264,6 +264,13 @@ class Footer:
         return decode(ttypes.FileMetaData, self.raw)[0]
 
     @cached_property
+    def schema_elements(self) -> list[Any]:
+        """The nodes of the schema, depth first: SchemaElements."""
+        if self.chunk_starts is not None and (walk := _kernel.walk_footer(self.raw)) is not None:
+            return _elements(self.raw[slice(*walk[-1][:2])])
+        return list(self.whole_metadata.schema)
+
+    @cached_property
     def _decoded(self) -> dict[tuple[int, int], Any]:
         return {}
 
@@ -740,9 +747,13 @@ class _Schema(NamedTuple):
 
 @_remembered
 def _schema(encoded: bytes) -> _Schema:
-    elements = _one(b"\x29", encoded).schema  # field 2, a list
+    elements = _elements(encoded)
     leaves = interned(leaf_columns(elements))
     return _Schema(leaves, _with_proleptic_dates(leaves), _field_ids(elements))
+
+
+def _elements(encoded: bytes) -> list[Any]:
+    return _one(b"\x29", encoded).schema  # type: ignore[no-any-return]  # field 2, a list
 
 
 def _field_ids(elements: list[Any]) -> tuple[int | None, ...]:

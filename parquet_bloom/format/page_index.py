@@ -40,6 +40,41 @@ def index_extents(footer: Footer, row_group: int, leaf: LeafColumn) -> list[Byte
     return extents if len(extents) == 2 and all(0 < e.start < e.stop <= footer.start for e in extents) else []
 
 
+def offset_index_extent(footer: Footer, row_group: int, leaf: LeafColumn) -> ByteRange | None:
+    """Return where a chunk's offset index is, if it has one."""
+    chunk = footer.whole_column_chunk(row_group, leaf.index)
+    offset, length = chunk.offset_index_offset, chunk.offset_index_length
+    extent = ByteRange(offset, offset + length) if offset and length else None
+    return extent if extent and 0 < extent.start < extent.stop <= footer.start else None
+
+
+def read_places(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[list[Page] | None]:
+    """Plan to return all data pages of a chunk that is not repeated, without bounds; None as `read_pages` does."""
+    extent = offset_index_extent(footer, row_group, leaf)
+    if extent is None:
+        return None
+    (offset_index,) = yield [extent]
+    try:
+        places, _ = decode(ttypes.OffsetIndex, offset_index)
+    except CorruptFileError:
+        return None
+    return _placed(footer, row_group, leaf, places)
+
+
+def _placed(footer: Footer, row_group: int, leaf: LeafColumn, places: Any) -> list[Page] | None:
+    group, chunk = footer.row_groups[row_group], footer.whole_column_chunk(row_group, leaf.index).meta_data
+    extents = list(_extents(places.page_locations))
+    rows = list(_row_counts(places.page_locations, group.num_rows))
+    # A page that the index does not have, or has elsewhere, would not be searched.
+    is_whole = [chunk.data_page_offset, *(e.stop for e in extents)] == [
+        *(e.start for e in extents),
+        pages_extent(chunk)[1],
+    ]
+    if not is_whole or len(extents) != len(rows) or min(rows) < 0:
+        return None
+    return [Page(*page, None) for page in zip(extents, rows, strict=True)]
+
+
 def read_pages(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[list[Page] | None]:
     """Plan to return all data pages of a chunk that is not repeated; None where its index cannot be relied on."""
     extents = index_extents(footer, row_group, leaf)
@@ -51,17 +86,13 @@ def read_pages(footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[list[Pa
         places, _ = decode(ttypes.OffsetIndex, offset_index)
     except CorruptFileError:
         return None
-    group, chunk = footer.row_groups[row_group], footer.whole_column_chunk(row_group, leaf.index).meta_data
-    extents = list(_extents(places.page_locations))
-    rows = list(_row_counts(places.page_locations, group.num_rows))
-    listed = list(_bounds(bounds, rows))
-    stop = pages_extent(chunk)[1]
-    starts = [chunk.data_page_offset, *(extent.stop for extent in extents)]
-    # A page that the index does not have, or has elsewhere, would not be searched.
-    is_whole = starts == [*(extent.start for extent in extents), stop]
-    if not is_whole or None in listed or not len(extents) == len(rows) == len(listed) or min(rows) < 0:
+    pages = _placed(footer, row_group, leaf, places)
+    if pages is None:
         return None
-    return [Page(*page) for page in zip(extents, rows, (pair or None for pair in listed), strict=True)]
+    listed = list(_bounds(bounds, [page.num_rows for page in pages]))
+    if None in listed or len(listed) != len(pages):
+        return None
+    return [page._replace(bounds=pair or None) for page, pair in zip(pages, listed, strict=True)]
 
 
 def _extents(locations: list[Any] | None) -> Iterator[ByteRange]:

@@ -73,7 +73,7 @@ class ColumnChunks:
         chunk = self._chunk(row_group, leaf)
         if problem := self._footer.chunk_problem(row_group, leaf):
             raise CorruptFileError(problem, path=self._source.name)
-        with self._named_errors(row_group, leaf):
+        with named_errors(self._source, self._at(row_group, leaf)):
             if chunk.num_values == 0:
                 return
             if self._footer.seal_of_pages(row_group, leaf) is not None:
@@ -92,7 +92,7 @@ class ColumnChunks:
     def num_bytes(self, row_group: int, leaf: LeafColumn) -> int:
         """Return how many bytes `read` asks for: of the dictionary if it has every value, else of all pages."""
         chunk = self._chunk(row_group, leaf)
-        start, stop = _dictionary_extent(chunk) if _is_all_dictionary(chunk) else pages_extent(chunk)
+        start, stop = dictionary_extent(chunk) if _is_all_dictionary(chunk) else pages_extent(chunk)
         return max(0, stop - start)
 
     def has_dictionary_alone(self, row_group: int, leaf: LeafColumn) -> bool:
@@ -111,11 +111,11 @@ class ColumnChunks:
             raise CorruptFileError(problem)
         seal = self._footer.seal_of_pages(row_group, leaf)
         if pages is not None:
-            dictionary = [_dictionary_extent(chunk)] if _has_dictionary_page(chunk) else []
+            dictionary = [dictionary_extent(chunk)] if has_dictionary_page(chunk) else []
             parts = yield from self._parts(row_group, leaf, [*dictionary, *(page.extent for page in pages)])
             return self._values_of_some(row_group, leaf, chunk, parts, pages)
         if _is_all_dictionary(chunk) and not each:
-            (data,) = yield from self._parts(row_group, leaf, [_dictionary_extent(chunk)])
+            (data,) = yield from self._parts(row_group, leaf, [dictionary_extent(chunk)])
             if seal is not None:
                 data, _ = open_pages(seal, data, has_dictionary=True)
             return self._values_of_dictionary(row_group, leaf, chunk, data)
@@ -127,22 +127,10 @@ class ColumnChunks:
         return self._values_of_pages(row_group, leaf, chunk, data, before)
 
     def _parts(self, row_group: int, leaf: LeafColumn, wanted: list[ByteRange]) -> Plan[list[bytes]]:
-        if any(not len(MAGIC) <= start < stop <= self._footer.start for start, stop in wanted):
-            raise CorruptFileError(f"{self._at(row_group, leaf)}: its pages are not between the magic and the footer")
-        # In pieces, so that a store can send several at once.
-        pieces = [
-            ByteRange(at, min(at + COALESCE_LIMIT, stop))
-            for start, stop in wanted
-            for at in range(start, stop, COALESCE_LIMIT)
-        ]
-        arrived = iter((yield pieces))
-        parts = [b"".join(islice(arrived, -(-len(extent) // COALESCE_LIMIT))) for extent in wanted]
-        if any(len(part) < len(extent) for part, extent in zip(parts, wanted, strict=True)):
-            raise CorruptFileError(f"the file ends inside {self._at(row_group, leaf)}")
-        return parts
+        return (yield from read_extents(wanted, self._footer.start, self._at(row_group, leaf)))
 
     def _values_of_dictionary(self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes) -> Iterator[pa.Array]:
-        with self._named_errors(row_group, leaf):
+        with named_errors(self._source, self._at(row_group, leaf)):
             yield _dictionary(chunk, leaf, data)
 
     def _values_of_pages(
@@ -150,7 +138,7 @@ class ColumnChunks:
     ) -> Iterator[pa.Array]:
         num_rows = self._footer.row_groups[row_group].num_rows
         moved = _moved(chunk, before, len(data), chunk.num_values)
-        with self._named_errors(row_group, leaf):
+        with named_errors(self._source, self._at(row_group, leaf)):
             counts = yield from self._decode(pa.BufferReader(MAGIC + data), leaf, moved, num_rows)
         self._check_counts(row_group, leaf, chunk, num_rows, *counts)
 
@@ -160,26 +148,14 @@ class ColumnChunks:
         num_rows = sum(page.num_rows for page in pages)
         of_pages = parts[len(parts) - len(pages) :]
         for page, data in zip(pages, of_pages, strict=True):
-            _check_page(page, data)
+            check_page(page, data)
         before = len(parts[0]) if len(parts) > len(pages) else 0
         data = b"".join((MAGIC, *parts))
         moved = _moved(chunk, before, len(data) - len(MAGIC), num_rows)
-        with self._named_errors(row_group, leaf):
+        with named_errors(self._source, self._at(row_group, leaf)):
             rows, entries, _ = yield from self._decode(pa.BufferReader(data), leaf, moved, num_rows)
         if not rows == entries == num_rows:
             raise CorruptFileError(f"{self._at(row_group, leaf)}: pages of {num_rows} rows have {entries} values")
-
-    @contextlib.contextmanager
-    def _named_errors(self, row_group: int, leaf: LeafColumn) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowNotImplementedError, NotImplementedError) as error:
-            raise UnsupportedError(f"{self._at(row_group, leaf)}: {error}") from error
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, ConcurrentChangeError) or (isinstance(error, OSError) and error.errno):
-                raise
-            what = f"{self._at(row_group, leaf)} does not decode: {error}"
-            raise CorruptFileError(what, path=self._source.name) from error
 
     def _decode(
         self, handle: Any, leaf: LeafColumn, chunk: Any, num_rows: int
@@ -240,12 +216,45 @@ class ColumnChunks:
 _VALUES_PER_BYTE = 8
 
 
+def read_extents(wanted: list[ByteRange], end: int, at: str) -> Plan[list[bytes]]:
+    """Plan to return the bytes of pages. Raises `CorruptFileError` unless they lie between the magic and `end`."""
+    if any(not len(MAGIC) <= start < stop <= end for start, stop in wanted):
+        raise CorruptFileError(f"{at}: its pages are not between the magic and the footer")
+    # In pieces, so that a store can send several at once.
+    pieces = [
+        ByteRange(first, min(first + COALESCE_LIMIT, stop))
+        for start, stop in wanted
+        for first in range(start, stop, COALESCE_LIMIT)
+    ]
+    arrived = iter((yield pieces))
+    parts = [b"".join(islice(arrived, -(-len(extent) // COALESCE_LIMIT))) for extent in wanted]
+    if any(len(part) < len(extent) for part, extent in zip(parts, wanted, strict=True)):
+        raise CorruptFileError(f"the file ends inside {at}")
+    return parts
+
+
+@contextlib.contextmanager
+def named_errors(source: Source, at: str) -> Iterator[None]:
+    """Turn what pyarrow raises of pages that it cannot read into our errors, which say where they are."""
+    try:
+        yield
+    except (pa.ArrowNotImplementedError, NotImplementedError) as error:
+        if isinstance(error, UnsupportedError):
+            raise
+        raise UnsupportedError(f"{at}: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, ConcurrentChangeError) or (isinstance(error, OSError) and error.errno):
+            raise
+        raise CorruptFileError(f"{at} does not decode: {error}", path=source.name) from error
+
+
 def _is_all_dictionary(chunk: Any) -> bool:
     pages = [s for s in chunk.encoding_stats or () if s.page_type in _DATA_PAGES and s.count]
-    return bool(pages) and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages) and _has_dictionary_page(chunk)
+    return bool(pages) and all(s.encoding in _DICTIONARY_ENCODINGS for s in pages) and has_dictionary_page(chunk)
 
 
-def _has_dictionary_page(chunk: Any) -> bool:
+def has_dictionary_page(chunk: Any) -> bool:
+    """Return whether a chunk has a dictionary page."""
     return 0 < (chunk.dictionary_page_offset or 0) < (chunk.data_page_offset or 0)
 
 
@@ -258,7 +267,8 @@ def _read_dictionary(chunk: Any, leaf: LeafColumn, end: int) -> Plan[pa.Array]:
     return _dictionary(chunk, leaf, data)
 
 
-def _dictionary_extent(chunk: Any) -> ByteRange:
+def dictionary_extent(chunk: Any) -> ByteRange:
+    """Return the bytes of a chunk's dictionary page."""
     return ByteRange(chunk.dictionary_page_offset, chunk.data_page_offset)
 
 
@@ -284,7 +294,7 @@ def _dictionary(chunk: Any, leaf: LeafColumn, data: bytes) -> pa.Array:
     return values
 
 
-def _check_page(page: Page, data: bytes) -> None:
+def check_page(page: Page, data: bytes) -> None:
     """Raise `CorruptFileError` if a data page has another size or number of values than the page index says."""
     header, length = decode(ttypes.PageHeader, data)
     counted = header.data_page_header or header.data_page_header_v2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,21 @@ def _arrow_types(leaf: LeafColumn) -> tuple[Any, ...]:
     return {INT32: (pa.int32(),), INT64: (pa.int64(),), FLOAT: (pa.float32(),), DOUBLE: (pa.float64(),)}.get(
         leaf.physical_type, ()
     )
+
+
+def numbers_as_arrow(numbers: array[int]) -> pa.Int64Array:
+    """Return numbers, int64, as an Arrow array of the same memory."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def numbers_of(arrow: pa.Int64Array) -> array[int]:
+    """Return the numbers in an Arrow array without nulls."""
+    numbers = array("q")
+    if len(arrow):
+        numbers.frombytes(memoryview(arrow.buffers()[1])[8 * arrow.offset : 8 * (arrow.offset + len(arrow))])
+    return numbers
 
 
 def hashes_among(leaf: LeafColumn, array: pa.Array, wanted: pa.UInt64Array) -> set[int]:

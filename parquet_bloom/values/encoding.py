@@ -396,6 +396,17 @@ def _instants(literal: Timestamp, zone: tzinfo | None) -> list[int]:
     return instants
 
 
+def instant_of(literal: Timestamp, zone: tzinfo) -> Timestamp:
+    """Return the instant of a local time, as Java has it: the first if clocks are put back then, shifted if forward.
+
+    Raises `LiteralError` if the zone's offset is not known.
+    """
+    try:
+        return Timestamp(literal.nanoseconds - _offset(literal, zone, 0), utc=True)
+    except _Unprovable as unknown:
+        raise LiteralError(str(unknown)) from None
+
+
 def _offset(literal: Timestamp, zone: tzinfo, fold: int) -> int:
     wall = Timestamp(literal.nanoseconds // SECOND * SECOND).to_python()
     offset = wall.replace(tzinfo=zone, fold=fold).utcoffset() if isinstance(wall, datetime) else None

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate, chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
@@ -40,6 +40,7 @@ from parquet_bloom.verbs.checks import Check, Checks
 from parquet_bloom.verbs.keys import Keys, KeySet, indexes_of, key_set, python_values, read_keys, write_candidates
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress, num_threads
+from parquet_bloom.verbs.streams import Stream
 from parquet_bloom.verbs.verdicts import MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
     from parquet_bloom.filters.index import BloomIndex, Filters
-
-_Item = TypeVar("_Item")
 
 IN_FILTER = "the filter says the key may be present"
 TOO_MANY = "with this many keys, some pass its filter by chance"
@@ -385,13 +384,15 @@ def candidates_schema(key: pa.DataType) -> pa.Schema:
     return pa.schema([("key", key), ("path", pa.string()), ("row_group", pa.int32()), ("reason", pa.string())])
 
 
-class Lookup:
+class Lookup(Stream):
     """The candidates of `lookup`, made as they are taken: read them once, as Arrow record batches or in one of the
     ways below. To read them again is an error, for they are not kept.
 
     Each row is a key and a row group that may hold it, with the reason. A file that could not be read is a candidate
     for every key, with a null row group. At the end come the keys that are nowhere, with a null path.
     """
+
+    ROWS, VERB = "candidates", "lookup"
 
     def __init__(
         self,
@@ -402,53 +403,8 @@ class Lookup:
         errors: Collection[FailedFile] = (),
         places: Iterable[tuple[str, int | None]] = (),
     ) -> None:
-        self._batches, self.schema, self._places = batches, schema, places
-        self._sources, self._table, self._errors = sources, table, errors
-        self._is_read = self._is_complete = False
-
-    def __repr__(self) -> str:
-        state = "read already" if self._is_read else "not read yet"
-        return f"<Lookup: a stream of {', '.join(self.schema.names)}, {state}>"
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self._require_unread()
-        return self._read(self._batches)
-
-    def __bool__(self) -> bool:
-        """Raise `TypeError`: whether there are candidates is in them, and they can be read once only."""
-        raise TypeError("Lookup has no truth value; use .to_arrow() for its rows")
-
-    def _read(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        self._require_unread()
-        self._is_read = True
-        yield from items
-        self._is_complete = True
-
-    def _require_unread(self) -> None:
-        if self._is_read:
-            raise UnsupportedError(
-                "the candidates were read already and are not kept; keep what to_arrow() returns, or call lookup again"
-            )
-
-    @property
-    def errors(self) -> tuple[FailedFile, ...]:
-        """The files that could not be read, which may hold every key; known once all candidates have been read."""
-        if not self._is_complete:
-            raise UnsupportedError("which files could not be read is known once all candidates have been read")
-        return tuple(self._errors)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the candidates as a stream that Arrow's other libraries take."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
-
-    def to_arrow(self) -> pa.Table:
-        """Return all candidates as one table."""
-        return self.to_reader().read_all()
+        super().__init__(batches, schema, errors)
+        self._sources, self._table, self._places = sources, table, places
 
     def to_dataset(self) -> ds.FileSystemDataset:
         """Return a pyarrow dataset of exactly the row groups that may hold a key; this reads the candidates.

@@ -283,7 +283,7 @@ def _dataset(ds: Any, pruning: Pruning) -> Any:
             f"the table's files cannot be read as a dataset: {problem}; read them with the table's own library"
         )
     pairs = list(zip(pruning.all_files, pruning._sources, strict=True))
-    types = _partition_types([source.partitions.constants for source in pruning._sources])
+    types = partition_types([source.partitions.constants for source in pruning._sources])
     file_format = ds.ParquetFileFormat()
     fragments = [_fragment(ds, file_format, file, source, types) for file, source in pairs if file.is_kept]
     # With nothing kept, the schema is that of any file.
@@ -319,7 +319,7 @@ def _fragment(ds: Any, file_format: Any, file: FileVerdict, source: Source, type
     return file_format.make_fragment(source.path, store, partition_expression=expression, row_groups=groups)
 
 
-def _partition_types(constants: Iterable[dict[str, str | None]]) -> dict[str, Any]:
+def partition_types(constants: Iterable[dict[str, str | None]]) -> dict[str, Any]:
     """Return the Arrow type of each partition column: whole numbers and dates where all its values are, else text."""
     import pyarrow as pa
 
