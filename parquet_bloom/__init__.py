@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.demo import demo
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
+    from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
-    from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.lookup import Lookup, lookup
     from parquet_bloom.verbs.paimon import Attached
     from parquet_bloom.verbs.parallel import Progress

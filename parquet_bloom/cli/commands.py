@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -50,13 +49,15 @@ from parquet_bloom.cli.options import (
 from parquet_bloom.cli.output import (
     LISTED,
     count_text,
-    is_terminal,
     print_added,
     print_attached,
     print_candidates,
     print_dropped,
+    print_errors,
+    print_found,
     print_index,
     print_inspection,
+    print_path,
     print_probe,
     print_pruning,
     print_recovered,
@@ -66,7 +67,7 @@ from parquet_bloom.cli.output import (
     say,
     size_text,
 )
-from parquet_bloom.results import SCHEMA_VERSION, printable
+from parquet_bloom.results import SCHEMA_VERSION
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -408,8 +409,7 @@ def prune(
         pass
     elif files_only:
         for file in pruned.kept_files:
-            shown = file.path if null or not is_terminal(sys.stdout) else printable(file.path)
-            click.echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
+            print_path(file.path, null)
     elif output_format != "table":
         print_rows(pruned, output_format, pruned.all_files)
     elif explain:
@@ -477,6 +477,108 @@ def lookup(
     if output is not None and output_format == "table":
         say(f"{output}: {count_text(num_candidates, 'candidate')}")
     end_with(MATCH if num_candidates else NO_MATCH)
+
+
+@main.command()
+@paths_argument
+@click.option("-w", "--where", metavar="CONDITION", help="SQL in Spark's dialect.")
+@click.option("-c", "--column", metavar="COLUMN", help="With --keys: the leaf column with the keys.")
+@click.option(
+    "-k",
+    "--keys",
+    metavar="FILE",
+    shell_complete=complete_path,
+    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
+    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
+)
+@click.option(
+    "-s", "--select", "columns", multiple=True, metavar="COLUMN", help="Show this column. Repeatable. [default: all]"
+)
+@click.option("-p", "--positions", is_flag=True, help="Also show each row's file, row group and number in the file.")
+@click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="Stop after so many rows.")
+@click.option("-l", "--files-only", is_flag=True, help="Print only the files that have such rows, one per line.")
+@click.option("-0", "--null", is_flag=True, help="With --files-only: end each with a zero byte, for xargs -0.")
+@click.option("--count", is_flag=True, help="Print only how many rows there are.")
+@click.option("-v", "--invert-match", is_flag=True, hidden=True)
+@catalog_option
+@as_of_option
+@outside_option
+@timezone_option
+@click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of going on.")
+@keys_file_option
+@quiet_option
+@format_options
+@storage_option
+def find(
+    paths: tuple[str, ...],
+    where: str | None,
+    column: str | None,
+    keys: str | None,
+    columns: tuple[str, ...],
+    positions: bool,
+    limit: int | None,
+    files_only: bool,
+    null: bool,
+    count: bool,
+    invert_match: bool,
+    quiet: bool,
+    output_format: str,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Print the rows that match a condition, or that have one of many keys.
+
+    The condition is evaluated exactly, as Spark does. The exit code is grep's: 0 if there are rows, 1 if there are
+    none, 2 if a file could not be read.
+
+    \b
+    Examples:
+      parquet-bloom find events/ --where "id = 'x'"
+      parquet-bloom find events/ -c user_id -k keys.txt --select user_id --positions --format csv
+      parquet-bloom find events/ -w "id = 'x'" -l
+    """
+    if invert_match:
+        raise click.UsageError(
+            "find has no -v: filters only prove that a value is absent, so every file would be read; negate the "
+            "condition if you want that, as in --where \"NOT (id = 'x')\""
+        )
+    if (where is None) == (keys is None) or (column is None) != (keys is None):
+        raise click.UsageError("give --where, or --column with --keys")
+    if null and not files_only:
+        raise click.UsageError("-0 is for --files-only")
+    only_places = files_only or count or quiet
+    if quiet:
+        limit = 1
+    with progress_bar("searching") as progress:
+        found = parquet_bloom.find(
+            paths,
+            where,
+            column=column,
+            keys=keys,
+            columns=() if only_places else columns or None,
+            positions=positions or only_places,
+            limit=limit,
+            storage_options=storage_options(storage),
+            progress=progress,
+            **options,
+        )
+        num_rows = _print_places(found, files_only, null) if only_places else print_found(found, output_format)
+    if count:
+        click.echo(str(num_rows))
+    print_errors(found.errors)
+    end_with(ERROR if found.errors else MATCH if num_rows else NO_MATCH)
+
+
+def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> int:
+    """Print the files of rows if `files_only`, each once and at once; return how many rows there are."""
+    num_rows, last = 0, None
+    for batch in found:
+        num_rows += batch.num_rows
+        for path in batch["path"].unique().to_pylist() if files_only else ():
+            if path != last:
+                print_path(path, null)
+            last = path
+    return num_rows
 
 
 # ---- the index ---------------------------------------------------------------------------

@@ -25,6 +25,7 @@ OPTIONS = {
     "restore": "--restore",
     "storage_options": "--storage-option",
     "table": "--table",
+    "timezone": "--timezone",
 }
 
 _KEYWORD = re.compile(rf"(?<![^\s(])({'|'.join(OPTIONS)})=(?:True)?(?=[\s,;.:)]|$)")

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,9 +23,10 @@ from parquet_bloom.results import SCHEMA_VERSION, printable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from parquet_bloom.results import Record, Table
+    from parquet_bloom.results import FailedFile, Record, Table
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.drop import Dropped
+    from parquet_bloom.verbs.find import Found
     from parquet_bloom.verbs.index import IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
     from parquet_bloom.verbs.lookup import Lookup
@@ -99,7 +101,11 @@ def _as_text(column: pa.Array) -> pa.Array:
 
     return pa.array(
         (
-            None if value is None else json.dumps(value) if isinstance(value, list) else literal_text(value)
+            None
+            if value is None
+            else json.dumps(value, default=_json_value)
+            if isinstance(value, list | dict)
+            else literal_text(value)
             for value in python_values(column)
         ),
         pa.string(),
@@ -339,6 +345,88 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
                 group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
                 click.echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
     return num_candidates
+
+
+TABLE_ROWS = 1000
+"""A table of rows is printed in parts of about so many."""
+
+
+def print_found(found: Found, output_format: str) -> int:
+    """Print rows as they come; return how many there were."""
+    num_rows = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for batch in found:
+            num_rows += batch.num_rows
+            yield batch
+
+    if output_format in ("csv", "parquet"):
+        _write_arrow(counted(), found.schema, output_format)
+    elif output_format == "json":
+        for batch in counted():
+            for row in _python_rows(batch):
+                click.echo(json.dumps(row, ensure_ascii=False, default=_json_value))
+    else:
+        waiting: list[pa.RecordBatch] = []
+        for batch in counted():
+            waiting.append(batch)
+            if sum(part.num_rows for part in waiting) >= TABLE_ROWS:
+                _print_rows_of(waiting, found)
+                waiting = []
+        if waiting:
+            _print_rows_of(waiting, found)
+        say(count_text(num_rows, "row"), err=True)
+    return num_rows
+
+
+def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    from parquet_bloom.verbs.keys import python_values
+
+    for values in zip(*map(python_values, batch.columns), strict=True):
+        yield dict(zip(batch.schema.names, values, strict=True))
+
+
+def _json_value(value: Any) -> str:
+    from parquet_bloom.values.encoding import literal_text
+
+    return value.hex() if isinstance(value, bytes) else literal_text(value)
+
+
+def _print_rows_of(batches: list[pa.RecordBatch], found: Found) -> None:
+    """Print rows as a table, in which the columns of the condition stand out."""
+    import pyarrow.types as kinds
+    from rich.text import Text
+
+    fields = list(found.schema)
+    numbers = [field.name for field in fields if kinds.is_integer(field.type) or kinds.is_floating(field.type)]
+    table = _table(*(printable(field.name) for field in fields), right=tuple(map(printable, numbers)))
+    styles = ["bold red" if field.name in found.condition_columns else "" for field in fields]
+    for row in chain.from_iterable(map(_python_rows, batches)):
+        table.add_row(*(Text(printable(_cell(v)), style) for v, style in zip(row.values(), styles, strict=True)))
+    _show(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=_json_value)
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(_json_value(value))
+
+
+def print_path(path: str, null: bool) -> None:
+    """Print a file's name on a line of its own, or before a zero byte, which other programs read as it is."""
+    shown = path if null or not is_terminal(sys.stdout) else printable(path)
+    click.echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
+
+
+def print_errors(errors: Iterable[FailedFile]) -> None:
+    """Print the files that could not be read."""
+    for file in errors:
+        _refuse(file.path, file.error)
 
 
 def print_added(added: Added, told: str | None = None) -> None:

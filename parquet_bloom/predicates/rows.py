@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -311,13 +310,12 @@ def _scale(name: str, column: Typed, literal: Any) -> _Scale:
         return _whole(pa.uint8(), 0, 1, Fraction)
     if pa.types.is_integer(kind):
         if is_float:
-            return _floats(pa.float32() if literal.bits < 64 else pa.float64())
+            return _floats()
         bits = kind.bit_width
         least, most = (0, (1 << bits) - 1) if str(kind)[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
         return _whole(kind, least, most, lambda one: _in_decimal(name, one, 20, 0))
     if pa.types.is_floating(kind):
-        wide = pa.float64() if kind == pa.float64() or (is_float and literal.bits == 64) else pa.float32()
-        return _floats(pa.float64() if isinstance(literal, DecimalLiteral) else wide)
+        return _floats()
     if pa.types.is_decimal(kind):
         if is_float:
             raise UnsupportedError(f"{name} is a DECIMAL; compare it with one, such as 1.5 instead of 1.5e0")
@@ -438,10 +436,12 @@ def _decimals(name: str, kind: Any) -> _Scale:
     return _whole(kind, -most, most, place, make=make)
 
 
-def _floats(kind: pa.DataType) -> _Scale:
-    """Return the scale of floats, on which NaN comes last and equals itself, and both zeros are one."""
+def _floats() -> _Scale:
+    """Return the scale of DOUBLE, on which NaN comes last and equals itself, and both zeros are one."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    kind = pa.float64()
 
     def prepare(array: Any) -> Any:
         array = plain_array(array)
@@ -450,12 +450,9 @@ def _floats(kind: pa.DataType) -> _Scale:
     def place(literal: Any) -> float:
         value = literal.value if isinstance(literal, FloatLiteral | DecimalLiteral) else literal
         try:
-            number = float(value)
+            return float(value)
         except OverflowError:
-            number = math.inf if value > 0 else -math.inf
-        if isinstance(value, int) and (not math.isfinite(number) or int(number) != value):
-            raise UnsupportedError(f"{literal_text(value)} has no exact float")
-        return number if kind == pa.float64() else _narrowed(number)
+            return math.inf if value > 0 else -math.inf
 
     def compare(op: str, number: float) -> _Test:
         if math.isnan(number):
@@ -471,13 +468,6 @@ def _floats(kind: pa.DataType) -> _Scale:
         return greater
 
     return _Scale(kind, prepare, place, compare, lambda number: number)
-
-
-def _narrowed(number: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", number))[0])
-    except OverflowError:
-        return math.copysign(math.inf, number)
 
 
 def _is_nan(array: Any) -> Any:

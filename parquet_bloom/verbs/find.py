@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,6 +76,16 @@ class Found(Stream):
     """
 
     ROWS, VERB = "rows", "find"
+
+    def __init__(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        errors: Collection[FailedFile] = (),
+        condition_columns: Sequence[str] = (),
+    ) -> None:
+        super().__init__(batches, schema, errors)
+        self.condition_columns = tuple(condition_columns)
 
 
 def find(
@@ -151,7 +161,7 @@ def find(
         >>> parquet_bloom.find("events", "id = 7", columns=["id", "user"]).to_arrow().to_pylist()
         [{'id': 7, 'user': 'u7'}]
         >>> parquet_bloom.find("events", column="id", keys=[7, 5000], positions=True, columns=[]).to_arrow().to_pylist()
-        [{'path': 'events/b.parquet', 'row_group': 1, 'row': 7}]
+        [{'path': 'events/b.parquet', 'row_group': 1, 'row': 501}]
     """
     if (where is None) == (keys is None) or (column is None) != (keys is None):
         raise TypeError("find takes a condition, or a column and its keys")
@@ -210,7 +220,7 @@ def find(
         shape=shape, chosen=chosen, test=row_test, positions=positions, strict=strict, limits=limits, log=log
     )
     batches = reader.batches(files, failed, progress)
-    return Found(_limited(batches, limit), reader.schema, failed.values())
+    return Found(_limited(batches, limit), reader.schema, failed.values(), row_test.names)
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
