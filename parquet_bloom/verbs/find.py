@@ -7,6 +7,7 @@ are read only where rows match.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from array import array
@@ -48,7 +49,7 @@ from parquet_bloom.verbs.keys import Keys, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.opening import Opened, open_files
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
-from parquet_bloom.verbs.prune import FileEvaluator
+from parquet_bloom.verbs.prune import FileEvaluator, Schemas
 from parquet_bloom.verbs.streams import Stream
 from parquet_bloom.verbs.verdicts import partition_types
 
@@ -190,6 +191,7 @@ def find(
                 index=opened.index,
                 table=opened.table,
                 open_files={},
+                schemas={},
             )
         )
     else:
@@ -213,7 +215,8 @@ def find(
     kept = question.search(opened.sources, failed, progress=progress, log=log)
     footers = _Footers(opened, decryption, limits, log)
     files = list(footers.of(kept, failed, strict=strict))
-    shape = _Shape.of(files or footers.any_of(opened.sources), opened, case_sensitive=case_sensitive)
+    seen = files + footers.seen(question.schemas) or footers.any_of(opened.sources)
+    shape = _Shape.of(seen, opened, case_sensitive=case_sensitive)
     chosen = shape.choose(columns, positions=positions)
     row_test = question.on(shape)
     reader = _Reader(
@@ -281,6 +284,11 @@ class _Condition:
     def __init__(self, evaluator: FileEvaluator) -> None:
         self._evaluator = evaluator
 
+    @property
+    def schemas(self) -> Schemas:
+        """A file of each schema that was seen."""
+        return self._evaluator.schemas or {}
+
     def search(
         self,
         sources: list[Source],
@@ -345,6 +353,11 @@ class _KeysOf:
 
     def __init__(self, search: Search, *, strict: bool) -> None:
         self._search, self._strict = search, strict
+
+    @property
+    def schemas(self) -> Schemas:
+        """A file of each schema that was seen."""
+        return self._search.schemas
 
     def search(
         self,
@@ -500,6 +513,14 @@ class _Footers:
                 if strict:
                     raise
                 failed[source.name] = FailedFile(source.name, describe_error(error))
+
+    def seen(self, schemas: Schemas) -> list[_File]:
+        """Return a file of each schema that can be read, for its columns."""
+        files = []
+        for source, footer in schemas.values():
+            with contextlib.suppress(*EXPECTED):
+                files.append(self._file(source, footer, []))
+        return files
 
     def any_of(self, sources: Sequence[Source]) -> list[_File]:
         """Return one file that can be read, for its schema; none if there is no such file."""

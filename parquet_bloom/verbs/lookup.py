@@ -136,6 +136,8 @@ class Search:
     budget: int | None = None
     """How many keys are still to be checked where some are sure to pass by chance; None for all."""
     checks: Checks = field(default_factory=Checks)
+    schemas: dict[int, tuple[Source, Footer]] = field(default_factory=dict)
+    """A file of each schema that was seen, by the identity of its leaves."""
     warns: bool = False
     """Whether the log is still to be told if filters cannot help."""
     _last: tuple[LeafColumn, KeySet, StatisticsReader] | None = None
@@ -186,6 +188,7 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Se
     if in_unicode(source.name) != source.name:
         raise UnsupportedError(NOT_UNICODE)
     footer = yield from footer_of(source, search.cache, search.decryption)
+    search.schemas.setdefault(id(footer.leaves), (source, footer))
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
         leaf = seen = snapshot.find(footer, path)

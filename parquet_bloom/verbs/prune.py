@@ -162,12 +162,17 @@ def prune(
     return Pruning(str(predicate), tuple(files), tuple(sources), table, why_unused(where))
 
 
+Schemas = dict[int, tuple[Source, Footer]]
+"""A file of each schema, by the identity of its leaves."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileEvaluator:
     """Reads and evaluates files with the options of a call.
 
     `strays` are files that were found not to be Parquet; `view` is how the reader of the files will see them.
-    `open_files` collects what is known of the files that might match, if they may be pruned exactly.
+    `open_files` collects what is known of the files that might match, if they may be pruned exactly, and `schemas` a
+    file of each schema.
     """
 
     predicate: Predicate
@@ -184,6 +189,7 @@ class FileEvaluator:
     strays: Strays = field(default_factory=Strays)
     view: View | None = None
     open_files: dict[Source, tuple[BoundPredicate, FileWithFooter]] | None = None
+    schemas: Schemas | None = None
 
     def plan_exact(self, sources: Sequence[Source], files: list[FileVerdict]) -> ExactPlan:
         """Return what would be read to prune the row groups that are left exactly.
@@ -357,6 +363,8 @@ class FileEvaluator:
 
     def _evaluate_file(self, source: Source, binder: Binder, kept: TableFilters) -> Plan[FileVerdict]:
         footer = yield from footer_of(source, self.cache, self.decryption)
+        if self.schemas is not None:
+            self.schemas.setdefault(id(footer.leaves), (source, footer))
         bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)

@@ -1,0 +1,207 @@
+"""`find`: the rows are those that other engines return, only what can hold them is read, and nothing is guessed."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parquet_bloom
+from parquet_bloom import RequestLog, col
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, UnsupportedError
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files with page indexes, filters on `id`, a sorted column and nested ones."""
+    folder = tmp_path_factory.mktemp("rows")
+    rng = random.Random(3)
+    for number in range(3):
+        ids = [f"{rng.randrange(10**9):09}" for _ in range(ROWS)]
+        table = pa.table(
+            {
+                "id": ids,
+                "n": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64()),
+                "note": [f"note {n} {'x' * (n % 50)}" for n in range(ROWS)],
+                "user": [{"name": f"u{n % 100}", "tags": ["a", str(n)]} if n % 7 else None for n in range(ROWS)],
+            }
+        )
+        pq.write_table(
+            table, folder / f"{number}.parquet", row_group_size=ROWS // 2, write_page_index=True,
+            data_page_size=4096, use_dictionary=["note"], compression="zstd" if number else "none",
+        )  # fmt: skip
+    parquet_bloom.add(folder, "id")
+    return folder
+
+
+def whole(lake: Path) -> pa.Table:
+    """Returns all rows as pyarrow reads them, with their positions."""
+    tables = []
+    for path in sorted(lake.glob("*.parquet")):
+        table = pq.read_table(path)
+        tables.append(table.append_column("path", pa.array([str(path)] * len(table)))
+                      .append_column("row", pa.array(range(len(table)), pa.int64())))  # fmt: skip
+    return pa.concat_tables(tables)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "n = 12345",
+        "n BETWEEN 19990 AND 20010",
+        "n IN (5, 30000, 59999) OR n > 59995",
+        "n < 3 AND id <> 'x'",
+        "note = 'note 49 ' OR n = 7",
+        "\"user\".name = 'u5' AND n < 400",
+        '"user".name IS NULL AND n < 30',
+        '"user" IS NULL AND n >= 59900',
+    ],
+)
+def test_rows_are_those_of_duckdb(lake: Path, where: str) -> None:
+    table = whole(lake)  # noqa: F841  (DuckDB reads it)
+    expected = duckdb.sql(f'SELECT * FROM "table" WHERE {where} ORDER BY path, row').to_arrow_table()
+    found = parquet_bloom.find(lake, where.replace('"user"', "`user`"), positions=True)
+    rows = found.to_arrow()
+    assert rows.drop_columns(["row_group"]).select(expected.schema.names).to_pylist() == expected.to_pylist()
+    assert found.errors == ()
+    assert all(row["row_group"] == row["row"] // (ROWS // 2) for row in rows.select(["row", "row_group"]).to_pylist())
+
+
+@given(st.data())
+def test_any_keys_and_columns_are_those_of_pyarrow(lake: Path, data: st.DataObject) -> None:
+    table = whole(lake)
+    numbers = data.draw(st.lists(st.integers(-5, 3 * ROWS + 5), max_size=20))
+    columns = data.draw(st.lists(st.sampled_from(["id", "n", "note", "user"]), unique=True))
+    found = parquet_bloom.find(lake, column="n", keys=pa.array(numbers, pa.int64()), columns=columns).to_arrow()
+    kept = table.filter(pa.compute.is_in(table["n"], pa.array(numbers, pa.int64()))) if numbers else table.slice(0, 0)
+    assert found.to_pylist() == (kept.select(columns).to_pylist() if columns else [])
+    assert columns == [] or found.schema.names == columns
+
+
+def test_keys_and_the_condition_find_the_same(lake: Path) -> None:
+    table = whole(lake)
+    keys = [*table["id"].to_pylist()[:: ROWS // 3], "absent"]
+    by_keys = parquet_bloom.find(lake, column="id", keys=keys, positions=True).to_arrow()
+    by_condition = parquet_bloom.find(lake, col("id").isin(keys), positions=True).to_arrow()
+    assert by_keys.equals(by_condition)
+    assert set(by_keys["id"].to_pylist()) == set(keys) - {"absent"}
+
+
+def test_only_pages_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.parquet", 300_000
+    table = pa.table({"n": range(rows), "id": [f"{n * 7919 % 10**9:09}" for n in range(rows)]})
+    pq.write_table(table, path, write_page_index=True, data_page_size=16384, use_dictionary=False, compression="none")
+    log = RequestLog()
+    found = parquet_bloom.find(path, "n = 25000", cache=parquet_bloom.Cache(0), log=log)
+    assert found.to_arrow().to_pylist() == [{"n": 25000, "id": "197975000"}]
+    assert log.num_bytes < path.stat().st_size / 50
+    log.requests.clear()
+    found = parquet_bloom.find(path, column="n", keys=[25000, -1], cache=parquet_bloom.Cache(0), log=log)
+    assert found.to_arrow().num_rows == 1
+    assert log.num_bytes < path.stat().st_size / 50
+
+
+def test_the_stream_is_read_once_and_knows_its_schema(lake: Path) -> None:
+    found = parquet_bloom.find(lake, "n < 0")
+    assert found.schema.names == ["id", "n", "note", "user"]
+    with pytest.raises(UnsupportedError, match="once all rows"):
+        found.errors  # noqa: B018
+    assert list(found) == []
+    with pytest.raises(UnsupportedError, match="call find again"):
+        found.to_arrow()
+    with pytest.raises(TypeError, match="truth value"):
+        bool(found)
+    found = parquet_bloom.find(lake, "n < 3")
+    assert duckdb.sql("SELECT count(*) FROM found").fetchall() == [(3,)]
+    assert isinstance(parquet_bloom.find(lake, "n < 3").to_dataset(), ds.Dataset)
+
+
+def test_limit_stops_early(lake: Path) -> None:
+    assert parquet_bloom.find(lake, "n >= 0", limit=7).to_arrow().num_rows == 7
+    assert parquet_bloom.find(lake, "n >= 0", limit=0).to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("id LIKE 'a%'", UnsupportedError),
+        ("lower(id) = 'a'", UnsupportedError),
+        ("n = 1 OR id = note", UnsupportedError),
+        ("`user`.tags = 'a'", UnsupportedError),
+        ("`user`.tags.list.element = 'a'", UnsupportedError),
+        ("`user` = 'a'", UnsupportedError),
+        ("id = 'it''s'", UnsupportedError),
+        ("nope = 1", ColumnNotFoundError),
+        ("n = 'abc'", LiteralError),
+        ("id = 5", LiteralError),
+        ("n =", PredicateError),
+    ],
+)
+def test_what_is_not_exact_is_refused(lake: Path, where: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        parquet_bloom.find(lake, where).to_arrow()
+
+
+def test_a_damaged_file_is_an_error_and_the_others_are_read(lake: Path, tmp_path: Path) -> None:
+    for path in lake.glob("*.parquet"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    broken = tmp_path / "1.parquet"
+    chunk = pq.read_metadata(broken).row_group(0).column(1)
+    data = bytearray(broken.read_bytes())
+    data[chunk.data_page_offset : chunk.data_page_offset + 40] = b"\xff" * 40
+    broken.write_bytes(data)
+    (tmp_path / "9.parquet").write_bytes(b"PAR1 but no footer")
+    found = parquet_bloom.find(tmp_path, "n IN (5, 20005, 40005) AND n IS NOT NULL", columns=["n"])
+    assert [row["n"] for row in found.to_arrow().to_pylist()] == [5, 40005]
+    assert sorted(Path(error.path).name for error in found.errors) == ["1.parquet", "9.parquet"]
+    with pytest.raises(Exception, match="PAR1"):
+        parquet_bloom.find(tmp_path, "n = 5", strict=True).to_arrow()
+
+
+def test_partitions_are_columns(tmp_path: Path) -> None:
+    for day, number in (("2024-01-01", 1), ("2024-01-02", 2)):
+        folder = tmp_path / f"day={day}" / f"k={number}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": [1, 2, number]}), folder / "a.parquet")
+    found = parquet_bloom.find(tmp_path, "day = '2024-01-02' AND n = 2").to_arrow()
+    assert found.to_pylist() == [{"n": 2, "day": date(2024, 1, 2), "k": 2}] * 2
+    assert parquet_bloom.find(tmp_path, "k > 1", columns=["k"]).to_arrow().to_pylist() == [{"k": 2}] * 3
+
+
+def test_files_with_other_columns_and_wider_types(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": pa.array([1, 2], pa.int32()), "a": ["x", "y"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"n": pa.array([2, 2**40], pa.int64()), "b": [True, False]}), tmp_path / "2.parquet")
+    rows = parquet_bloom.find(tmp_path, "n >= 2").to_arrow().to_pylist()
+    assert rows == [
+        {"n": 2, "a": "y", "b": None},
+        {"n": 2, "a": None, "b": True},
+        {"n": 2**40, "a": None, "b": False},
+    ]
+    assert parquet_bloom.find(tmp_path, "a IS NULL", columns=["n"]).to_arrow()["n"].to_pylist() == [2, 2**40]
+    pq.write_table(pa.table({"n": ["1", "2"]}), tmp_path / "3.parquet")
+    with pytest.raises(UnsupportedError, match="differ too much"):
+        parquet_bloom.find(tmp_path, "n = 2").to_arrow()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"where": "n = 1", "column": "n", "keys": [1]}, {"column": "n"}])
+def test_it_takes_a_condition_or_keys(lake: Path, arguments: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        parquet_bloom.find(lake, **arguments)
+
+
+def test_a_column_named_path_is_not_hidden_by_positions(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"path": ["x"], "n": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(UnsupportedError, match="column path"):
+        parquet_bloom.find(tmp_path, "n = 1", positions=True)
+    assert parquet_bloom.find(tmp_path, "n = 1").to_arrow().to_pylist() == [{"path": "x", "n": 1}]
