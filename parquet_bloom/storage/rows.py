@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.format.encryption import open_pages
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent, together
 from parquet_bloom.format.page_index import Page, read_places
 from parquet_bloom.format.parquet_thrift import ttypes
@@ -88,9 +89,9 @@ class FileRows:
         what pyarrow cannot read.
         """
         fields = [self.fields[name] for name in names]
-        for field in fields:
-            for leaf in field.leaves:
-                self._check(row_group, leaf)
+        for leaf in (leaf for field in fields for leaf in field.leaves):
+            if problem := self._footer.chunk_problem(row_group, leaf):
+                raise CorruptFileError(problem)
         some = [field for field in fields if rows is not None and self._has_pages_to_spare(row_group, field, len(rows))]
         rest = [field for field in fields if field not in some]
         plans: list[Plan[dict[str, Any]]] = [self._read_some(row_group, field, rows or array("q")) for field in some]
@@ -101,15 +102,10 @@ class FileRows:
             columns.update(part)
         return columns
 
-    def _check(self, row_group: int, leaf: LeafColumn) -> None:
-        if self._footer.is_encrypted(row_group, leaf):
-            raise UnsupportedError(f"column {leaf.name} is encrypted, and rows of it are not read")
-        if problem := self._footer.chunk_problem(row_group, leaf):
-            raise CorruptFileError(problem)
-
     def _has_pages_to_spare(self, row_group: int, field: Field, num_rows: int) -> bool:
         return (
             field.is_flat
+            and not self._footer.is_encrypted(row_group, field.leaves[0])
             and num_rows < self._footer.row_groups[row_group].num_rows
             and len(_extent(self._chunk(row_group, field.leaves[0]))) >= PAGES_WORTH
         )
@@ -134,16 +130,20 @@ class FileRows:
 
     def _read_whole(self, row_group: int, fields: Sequence[Field], rows: array[int] | None) -> Plan[dict[str, Any]]:
         """Plan to return columns, of some rows or of all."""
-        chunks = [self._chunk(row_group, leaf) for field in fields for leaf in field.leaves]
+        leaves = [leaf for field in fields for leaf in field.leaves]
+        seals = [self._footer.seal_of_pages(row_group, leaf) for leaf in leaves]
+        chunks = [self._chunk(row_group, leaf) for leaf in leaves]
         at = self._at(row_group, *fields)
         parts = yield from read_extents([_extent(chunk) for chunk in chunks], self._footer.start, at)
-        moved, start = [], len(MAGIC)
-        for chunk, part in zip(chunks, parts, strict=True):
+        moved, pages, start = [], [], len(MAGIC)
+        for chunk, seal, part in zip(chunks, seals, parts, strict=True):
             before = chunk.data_page_offset - pages_extent(chunk)[0]
-            moved.append(_moved(chunk, start, len(part), before))
-            start += len(part)
+            data, before = (part, before) if seal is None else open_pages(seal, part, has_dictionary=before > 0)
+            moved.append(_moved(chunk, start, len(data), before))
+            pages.append(data)
+            start += len(data)
         num_rows = self._footer.row_groups[row_group].num_rows
-        table = self._decode(b"".join((MAGIC, *parts)), fields, moved, num_rows, at)
+        table = self._decode(b"".join((MAGIC, *pages)), fields, moved, num_rows, at)
         if rows is not None:
             table = table.take(numbers_as_arrow(rows))
         return dict(zip(table.column_names, table.columns, strict=True))
@@ -158,7 +158,11 @@ class FileRows:
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         key = row_group, leaf.index
         if key not in self._chunks:
-            self._chunks[key] = self._footer.whole_column_chunk(row_group, leaf.index).meta_data
+            footer = self._footer
+            chunk = footer.column_chunk if footer.is_encrypted(row_group, leaf) else footer.whole_column_chunk
+            if (metadata := chunk(row_group, leaf.index).meta_data) is None:
+                raise UnsupportedError(f"column {leaf.name} is encrypted, and cannot be decrypted")
+            self._chunks[key] = metadata
         return self._chunks[key]
 
     def _at(self, row_group: int, *fields: Field) -> str:

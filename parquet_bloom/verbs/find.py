@@ -174,6 +174,7 @@ def find(
         storage_options=storage_options,
         cache=cache,
         log=log,
+        limits=limits,
         allow_outside=allow_outside,
     )
     question: _Condition | _KeysOf
