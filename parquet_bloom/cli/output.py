@@ -67,6 +67,8 @@ def print_rows(
 
 def _write_arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, output_format: str) -> None:
     """Write record batches to standard output as CSV or Parquet."""
+    if sys.stdout is None:
+        raise OSError(f"standard output is closed, and --format {output_format} writes to it")
     stream = sys.stdout.buffer
     if output_format == "parquet":
         from pyarrow import parquet

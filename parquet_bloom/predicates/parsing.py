@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
+import threading
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
@@ -84,9 +86,25 @@ def _parsed(text: str) -> list[Any]:
     from sqlglot import Dialect, exp
 
     try:
-        return Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
+        with _silent():
+            return Dialect.get_or_raise("spark").parse_into(exp.Condition, text)
     except (ArithmeticError, AttributeError, LookupError) as error:  # it computes with some literals, odd ones as well
         raise PredicateError(f"{_shortened(text)!r} cannot be parsed: {error!r}") from error
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep sqlglot from warning of what it does not know: the result says that."""
+    here, logger = threading.get_ident(), logging.getLogger("sqlglot")
+
+    def is_of_others(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    logger.addFilter(is_of_others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_of_others)
 
 
 def _plain(text: str) -> Predicate | None:
@@ -342,7 +360,9 @@ def why_unused(where: Any) -> str | None:
     if isinstance(where, str) and '"' in where:
         advice = "; in Spark's SQL, double quotes make text: write column names without them, or in `backticks`"
     elif names := next((names for part in parts if (names := re.fullmatch(r"([\w.]+) = (\w+)", part))), None):
-        advice = f"; text needs single quotes: {names[1]} = '{names[2]}'"
+        is_word = names[1].lower() in _NOT_COLUMNS
+        advice = f"; {names[1]} is a word of SQL: write the column `{names[1]}` in backticks" if is_word else ""
+        advice = advice or f"; text needs single quotes: {names[1]} = '{names[2]}'"
     return f"nothing in the condition can be used to prune: {', '.join(parts)}{advice}"
 
 

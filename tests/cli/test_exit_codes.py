@@ -231,6 +231,20 @@ def test_an_output_that_takes_nothing_is_2(line):
     assert (ran.returncode, ran.stderr) == (2, "error: No space left on device\n")
 
 
+@pytest.mark.parametrize("output_format", ["csv", "parquet"])
+def test_an_output_that_is_closed_is_2(output_format):
+    line = f"probe {SMALL} id 42 --format {output_format}"
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *PROGRAM, *line.split()],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    said = f"error: standard output is closed, and --format {output_format} writes to it\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
 @pytest.mark.parametrize("line", ["probe {} id 42", "verify {}", "inspect {} --json", "--help"])
 def test_a_reader_that_has_left_ends_it_as_it_ends_grep(line):
     reading, writing = os.pipe()

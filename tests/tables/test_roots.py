@@ -25,7 +25,20 @@ from files import table
 from pyiceberg.utils.config import Config
 from samples import FIXTURES
 
-from parquet_bloom import UnsupportedError, add, drop, hudi, index, inspect, lookup, paimon, probe, prune, verify
+from parquet_bloom import (
+    UnsupportedError,
+    add,
+    drop,
+    execute,
+    hudi,
+    index,
+    inspect,
+    lookup,
+    paimon,
+    probe,
+    prune,
+    verify,
+)
 from parquet_bloom.cli.commands import main
 from parquet_bloom.tables import snapshot_of
 from parquet_bloom.tables.roots import CHAINED, LINKED, OUTSIDE, Root
@@ -239,6 +252,15 @@ def test_what_is_allowed_is_read(tmp_path: Path, forbidden: Forbidden) -> None:
     assert prune(root, "id = 105", allow_outside=True).totals.files_kept == 2
     assert prune(root, "id = 5", allow_outside=True).totals.files_kept == 1
     assert index.create(root, "id", allow_outside=True).rows[0].files == 3
+    statement = f"CREATE BLOOMFILTER INDEX ON '{root}' FOR COLUMNS (name)"
+    with pytest.raises(UnsupportedError, match="is not read"):
+        execute(statement)
+    assert [row.files for row in execute(statement, allow_outside=True)] == [3, 3]
+    for command in ("sql", statement), ("index", "refresh", str(root)):
+        assert CliRunner().invoke(main, command).exit_code == 2
+        assert CliRunner().invoke(main, [*command, "--allow-outside"]).exit_code == 0
+    assert [row.files_missing for row in index.drop(root, "name", allow_outside=True)] == [0]
+    assert not index.drop(root, allow_outside=True).exists
     ran = CliRunner().invoke(main, ["prune", str(root), "-w", "id = 105"])
     assert "it is only read with --allow-outside" in ran.stderr
     ran = CliRunner().invoke(main, ["prune", str(root), "-w", "id = 999", "--allow-outside"])

@@ -37,6 +37,14 @@ def test_it_is_empty_for_conditions_that_may_prune(where: str) -> None:
     assert why_unused(where) is None
 
 
+def test_a_column_with_a_name_of_sql_needs_backticks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pq.write_table(pa.table({"if": [1, 2]}), tmp_path / "f.parquet")
+    assert prune(tmp_path, "if = 5").might_match
+    assert why_unused("if = 5").endswith("; if is a word of SQL: write the column `if` in backticks")
+    assert not prune(tmp_path, "`if` = 5").might_match
+    assert caplog.text == ""  # sqlglot warns of what it does not know
+
+
 def test_conditions_in_other_forms() -> None:
     assert why_unused(col("id") == 5) is None
     assert why_unused([("id", "=", 5)]) is None
