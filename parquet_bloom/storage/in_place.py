@@ -43,6 +43,8 @@ class Append:
         with contextlib.ExitStack() as undo:
             self._path, self._fd, self._status = undo.enter_context(_locked(path, version))
             self.position = self._size = self._status.st_size
+            with contextlib.suppress(OSError):
+                Checksums.remove_leftovers(self._path, {os.geteuid(), self._status.st_uid})
             self._checksums = Checksums.of(self._path, self._fd)
             # Deleted already: it needs no name, and nobody else can open it.
             self._waiting: IO[bytes] = undo.enter_context(tempfile.SpooledTemporaryFile(_HELD))
@@ -142,7 +144,12 @@ def cut(path: Path, size: int, *, version: str) -> None:
     with _locked(path, version) as (where, fd, status):
         _require_unchanged(path, where, fd, status)
         os.ftruncate(fd, size)
-        os.fsync(fd)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise OSError(
+                f"{path} was cut back to its {size:,} bytes, but that may not be on the disk yet: {error}"
+            ) from error
 
 
 def why_not_in_place(path: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob as globbing
 import logging
 import os
@@ -453,8 +454,23 @@ def _expand_one(fs: Any, path: str, root: str | None, asked: str, all_rows: bool
 
 
 def exists(fs: Any, path: str, asked: str | None = None) -> bool:
-    """Return whether a path exists; the stores' own `exists` treat every error as absence."""
-    return os.path.exists(path) if is_local(fs) else _look(fs, path, asked or path) is not None
+    """Return whether a path exists; `os.path.exists` and the stores' own treat every error as absence."""
+    return _exists_here(path) if is_local(fs) else _look(fs, path, asked or path) is not None
+
+
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+
+
+def _exists_here(path: str) -> bool:
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+        return False
+    except ValueError:  # a null character
+        return False
+    return True
 
 
 def _look(fs: Any, path: str, asked: str) -> dict[str, Any] | None:
@@ -713,11 +729,11 @@ def in_listing(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
 
 def names_in(fs: Any, folder: str) -> set[str]:
     """Return the names in a folder; none if it does not exist or may not be listed. Raises all other errors."""
+    # An error that may pass is raised: what is taken for no table is read, and written to, as plain files.
     if is_local(fs):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             return set(os.listdir(folder))
         return set()
-    # An error that may pass is raised: what is taken for no table is read, and written to, as plain files.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError, NotImplementedError):
         return {name.rstrip("/").rpartition("/")[2] for name in ask(folder, fs.ls, folder, detail=False)}
     return set()

@@ -63,6 +63,18 @@ def leftovers(target: Path) -> list[Path]:
     return sorted(target.with_name(name) for name in _names(target.parent) if _is_temporary(name, prefix))
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of this user's killed writers that were to become Parquet files, whatever their names.
+
+    Where new files have names of their own, the next run does not find them by their targets' names.
+    """
+    with contextlib.suppress(OSError):
+        for name in _names(folder):
+            if name.startswith(".") and re.search(rf"\.[0-9a-f]{{8}}\.[0-9a-f]{{16}}{_TEMPORARY}$", name):
+                with contextlib.suppress(BlockingIOError):  # its writer lives
+                    _remove_leftover(folder / name, {MAGIC, bytes(len(MAGIC))}, {os.geteuid()})
+
+
 def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
@@ -140,10 +152,9 @@ class Rewrite:
         owners = {os.geteuid()}
         if os.geteuid() == 0:  # which gives a file to its owner just before it is renamed
             owners.add(os.fstat(self._old.fileno()).st_uid)
-        side = leftovers(Checksums.path_of(self._target)) if self._in_place else []
         try:
-            for path in side:
-                _remove_leftover(path, {Checksums.MAGIC}, owners)
+            if self._in_place:
+                Checksums.remove_leftovers(self._target, owners)
             for path in leftovers(self._target):  # zeros are a copy that a power cut has lost
                 if _remove_leftover(path, {MAGIC, bytes(len(MAGIC))}, owners):
                     yield path
@@ -254,6 +265,12 @@ class Checksums:
     def path_of(data_file: Path) -> Path:
         """Return the path of a file's side file."""
         return data_file.with_name(f".{data_file.name}.crc")
+
+    @classmethod
+    def remove_leftovers(cls, data_file: Path, owners: set[int]) -> None:
+        """Remove what killed writers left of a side file; raises `BlockingIOError` if one of them lives."""
+        for path in leftovers(cls.path_of(data_file)):
+            _remove_leftover(path, {cls.MAGIC}, owners)
 
     @classmethod
     def of(cls, data_file: Path, fd: int) -> Checksums | None:

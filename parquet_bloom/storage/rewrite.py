@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -63,6 +63,12 @@ def cut_in_place(source: Source, size: int) -> None:
     """Cut a local file to `size` bytes; raises `ConcurrentChangeError` if it changed or is being written."""
     require_in_place(source)
     in_place.cut(Path(source.path), size, version=source.version)
+
+
+def remove_leftovers(sources: Iterable[Source]) -> None:
+    """Remove the temporary files that killed writers left beside local files."""
+    for folder in sorted({source.local.parent for source in sources if source.local is not None}):
+        local_files.remove_leftovers(folder)
 
 
 def require_in_place(source: Source) -> None:

@@ -30,6 +30,7 @@ from parquet_bloom.tables.snapshots import (
     OpenTable,
     Snapshot,
     Swap,
+    UncheckedCommitError,
     UnknownOutcomeError,
     fsspec_options,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "OpenTable",
     "Snapshot",
     "Swap",
+    "UncheckedCommitError",
     "UnknownOutcomeError",
     "directory_of",
     "fsspec_options",

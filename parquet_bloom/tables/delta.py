@@ -41,6 +41,7 @@ from parquet_bloom.tables.snapshots import (
     Snapshot,
     Swap,
     UnknownOutcomeError,
+    after_commit,
     check_outcome,
     check_swaps,
     delta_options,
@@ -275,18 +276,22 @@ class OpenDelta:
                 self._write_entry(swaps, before.version)
             else:
                 self._write_through_deltalake(swaps)
-        except DeltaProtocolError as error:
-            raise UnsupportedError(f"deltalake cannot write to {self._root}: {error}") from error
         except Exception as error:
-            self._require_landed(swaps, error)
-        with _errors(self._root):
-            self._table.load_as_version(before.version + 1)
-        self.snapshot = self._read()
-        renamed = {swap.old.recorded: (self._recorded(swap), swap.num_rows) for swap in swaps}
-        check_outcome(before, self.snapshot, renamed)
-        self._swapped |= dict.fromkeys(renamed, before.version + 1)
-        if before.version + 1 not in self._entries:
-            self._entries[before.version + 1] = self._log.commit(before.version + 1)
+            try:
+                self._require_landed(swaps, error)
+            except FailedCommitError:
+                if isinstance(error, DeltaProtocolError):
+                    raise UnsupportedError(f"deltalake cannot write to {self._root}: {error}") from error
+                raise
+        with after_commit(self._root):
+            with _errors(self._root):
+                self._table.load_as_version(before.version + 1)
+            self.snapshot = self._read()
+            renamed = {swap.old.recorded: (self._recorded(swap), swap.num_rows) for swap in swaps}
+            check_outcome(before, self.snapshot, renamed)
+            self._swapped |= dict.fromkeys(renamed, before.version + 1)
+            if before.version + 1 not in self._entries:
+                self._entries[before.version + 1] = self._log.commit(before.version + 1)
         return self.snapshot
 
     def verify(self) -> None:
@@ -295,11 +300,12 @@ class OpenDelta:
         deltalake's OPTIMIZE takes no notice of commits that change no data, another OPTIMIZE's included: one that was
         begun before a swap and ends after it makes rows live twice.
         """
-        for version in self._entries:
-            self._require_entry(version)
-        self.refresh()
-        assert self.snapshot.version is not None
-        self._log.read(self.snapshot.version)
+        with after_commit(self._root) if self._entries else contextlib.nullcontext():
+            for version in self._entries:
+                self._require_entry(version)
+            self.refresh()
+            assert self.snapshot.version is not None
+            self._log.read(self.snapshot.version)
 
     def _require_first(self, version: int, removed: str) -> None:
         """Raise `CorruptFileError` if another version removes a file that a swap has already removed."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.format.footer import Plan
-from parquet_bloom.storage.listing import Source, is_local, names_in
+from parquet_bloom.storage.listing import Source, exists, is_local, names_in
 from parquet_bloom.tables.roots import Root, for_writing
 
 _Result = TypeVar("_Result")
@@ -74,7 +74,7 @@ def table_kind(fs: Any, folder: str) -> str | None:
     listed = None if is_local(fs) else names_in(fs, folder or "/")
 
     def holds(name: str) -> bool:
-        return os.path.exists(f"{folder}/{name}") if listed is None else name in listed
+        return exists(fs, f"{folder}/{name}") if listed is None else name in listed
 
     for kind, marks in TABLE_MARKS.items():
         if all(holds(mark) for mark in marks):

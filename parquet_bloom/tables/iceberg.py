@@ -37,6 +37,7 @@ from parquet_bloom.tables.snapshots import (
     Snapshot,
     Swap,
     UnknownOutcomeError,
+    after_commit,
     check_outcome,
     check_swaps,
     fsspec_options,
@@ -271,8 +272,9 @@ class OpenIceberg:
         made = self._table.snapshot_by_id(replacement.snapshot_id)
         if made is None:
             raise UnknownOutcomeError(f"{before.root} does not show the snapshot that was committed")
-        self.snapshot = self._read(made)
-        check_outcome(before, self.snapshot, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
+        with after_commit(before.root):
+            self.snapshot = self._read(made)
+            check_outcome(before, self.snapshot, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
         return self.snapshot
 
     def verify(self) -> None:

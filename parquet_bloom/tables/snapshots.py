@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import contextlib
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -28,6 +29,23 @@ class FailedCommitError(ParquetBloomError, OSError):
 
 class UnknownOutcomeError(ParquetBloomError, OSError):
     """A commit failed in a way that leaves open whether the table has it."""
+
+
+class UncheckedCommitError(ParquetBloomError, OSError):
+    """A commit is in the table, but could not be checked afterwards."""
+
+
+@contextlib.contextmanager
+def after_commit(root: str) -> Iterator[None]:
+    """Turn what fails once a commit is in the table into an error that says so: its files must stay."""
+    try:
+        yield
+    except CorruptFileError:  # which says what the table has now
+        raise
+    except Exception as error:
+        raise UncheckedCommitError(
+            f"the commit is in {root}, but it could not be checked: {error}; run again"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

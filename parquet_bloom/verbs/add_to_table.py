@@ -20,7 +20,8 @@ from typing import Any
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.storage.listing import StorageOptions
-from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, open_table
+from parquet_bloom.storage.rewrite import remove_leftovers
+from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, UncheckedCommitError, open_table
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import FileAdded, parse_paths, rates_of
@@ -98,6 +99,7 @@ class _Run:
         todo = [(file, plan) for file, plan in planned if file.recorded not in self.rows]
         if todo:
             self.table.prepare()
+            remove_leftovers(plan.source for _, plan in todo)
         for start in range(0, len(todo), self.batch):
             self._do(todo[start : start + self.batch], self._within(start, len(todo)))
         if todo:
@@ -151,7 +153,9 @@ class _Run:
                     swaps.append(self._swap(file, plan, self.rows[file.recorded]))
             self._commit({swap.old.recorded: swap for swap in swaps})
         except BaseException as error:
-            if self.is_committing:
+            if isinstance(error, UncheckedCommitError):
+                pass  # the table has them
+            elif self.is_committing:
                 names = " ".join(plan.target or "" for plan in plans)
                 error.add_note(f"If the commit did not reach the table, no snapshot has these files: {names}")
             else:

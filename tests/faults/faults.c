@@ -1,15 +1,17 @@
 /* Makes the Nth call on a watched folder's files fail, come short, or be the last: LD_PRELOAD, armed from Python. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { MOST = 4096, SHORT = -1, KILL = -2 };
+enum { MOST = 4096, SHORT = -1, KILL = -2, GONE = 1000 };
 static char watched[4096];
 static char is_watched[MOST];
 static long count, victim;
@@ -24,13 +26,15 @@ void faults_arm(const char *folder, long nth, int what) {
 long faults_count(void) { return count; }
 const char *faults_last(void) { return last; }
 
-/* Returns 0 for a call to be made as it is, 1 for one to fail, 2 for one to come short. */
+/* Returns 0 for a call to be made as it is, 1 for one to fail, 2 for one to come short. With GONE, all later ones fail. */
 static int struck(const char *name, int can_be_short) {
-    if (!watched[0] || __sync_add_and_fetch(&count, 1) != victim) return 0;
-    strncpy(last, name, sizeof last - 1);
+    if (!watched[0]) return 0;
+    long number = __sync_add_and_fetch(&count, 1);
+    if (number < victim || victim < 1 || (number > victim && fault != GONE)) return 0;
+    if (number == victim) strncpy(last, name, sizeof last - 1);
     if (fault == KILL) _exit(137);
     if (fault == SHORT) return can_be_short ? 2 : 0;
-    errno = fault;
+    errno = fault == GONE ? EIO : fault;
     return 1;
 }
 static int on_path(int folder, const char *path) {
@@ -73,3 +77,13 @@ int link(const char *from, const char *to) { REAL(link); return on_path(AT_FDCWD
 int linkat(int a, const char *from, int b, const char *to, int f) { REAL(linkat); return on_path(b, to) && struck("linkat", 0) ? -1 : real(a, from, b, to, f); }
 int unlink(const char *path) { REAL(unlink); return on_path(AT_FDCWD, path) && struck("unlink", 0) ? -1 : real(path); }
 int unlinkat(int at, const char *path, int f) { REAL(unlinkat); return on_path(at, path) && struck("unlinkat", 0) ? -1 : real(at, path, f); }
+int mkdir(const char *path, mode_t mode) { REAL(mkdir); return on_path(AT_FDCWD, path) && struck("mkdir", 0) ? -1 : real(path, mode); }
+int rmdir(const char *path) { REAL(rmdir); return on_path(AT_FDCWD, path) && struck("rmdir", 0) ? -1 : real(path); }
+#define STAT(name) int name(const char *path, struct stat64 *to) { REAL(name); return on_path(AT_FDCWD, path) && struck(#name, 0) ? -1 : real(path, to); }
+STAT(stat64) STAT(lstat64)
+int fstatat64(int at, const char *path, struct stat64 *to, int f) { REAL(fstatat64); return on_path(at, path) && struck("fstatat", 0) ? -1 : real(at, path, to, f); }
+int statx(int at, const char *path, int f, unsigned mask, struct statx *to) {
+    REAL(statx); return (path && path[0] ? on_path(at, path) : on_fd(at)) && struck("statx", 0) ? -1 : real(at, path, f, mask, to); }
+DIR *opendir(const char *path) { REAL(opendir); return on_path(AT_FDCWD, path) && struck("opendir", 0) ? NULL : real(path); }
+int flock(int fd, int how) { REAL(flock); return on_fd(fd) && struck("flock", 0) ? -1 : real(fd, how); }
+int futimens(int fd, const struct timespec to[2]) { REAL(futimens); return on_fd(fd) && struck("futimens", 0) ? -1 : real(fd, to); }

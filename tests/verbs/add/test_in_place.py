@@ -24,6 +24,7 @@ from parquet_bloom import add, drop, recover, verify
 from parquet_bloom.cli.commands import main
 from parquet_bloom.storage import in_place
 from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.local_files import temporary_path
 
 
 @pytest.fixture
@@ -116,6 +117,15 @@ def test_hadoop_s_checksums_are_brought_along(file: Path) -> None:
     side.write_bytes(checksums(file.read_bytes()))
     add(file, "id", in_place=True)
     assert side.read_bytes() == checksums(file.read_bytes())
+
+
+def test_what_a_killed_run_left_beside_the_checksums_is_removed(file: Path) -> None:
+    side = file.with_name(".x.parquet.crc")
+    side.write_bytes(checksums(file.read_bytes()))
+    left = temporary_path(side)
+    left.write_bytes(b"crc\0")
+    add(file, "id", in_place=True)
+    assert not left.exists()
 
 
 # ---- what is refused ---------------------------------------------------------------------
@@ -338,6 +348,7 @@ import os, sys, time
 from parquet_bloom.__main__ import main
 from parquet_bloom.storage import in_place
 from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.local_files import temporary_path
 in_place._STEP = 50
 real = os.pwrite
 def slow(*arguments):
@@ -453,6 +464,16 @@ def cut_off(file: Path) -> Path:
     add(file, "id", in_place=True)
     os.truncate(file, file.stat().st_size - 100)
     return file
+
+
+def test_what_was_cut_back_and_may_not_be_on_the_disk_is_told(cut_off: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    size = cut_off.stat().st_size
+    monkeypatch.setattr(os, "fsync", fail)
+    assert "was cut back to its" in only_error(recover(cut_off))
+    assert cut_off.stat().st_size < size
 
 
 def test_a_dry_run_of_recover_changes_nothing(cut_off: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -216,3 +218,24 @@ def test_a_damaged_file_is_written_rightly_or_refused_and_left(tmp_path: Path, n
 def test_refusals_are_of_one_family() -> None:
     for error in (ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, FilterExistsError, UnsupportedError):
         assert issubclass(error, ParquetBloomError)
+
+
+@pytest.mark.parametrize("mark", ["_delta_log", "metadata"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_file_whose_table_cannot_be_looked_for_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, number: int
+) -> None:
+    path = tmp_path / "x.parquet"
+    old = write(path)
+    (tmp_path / mark).mkdir()
+    call = "stat" if mark == "_delta_log" or number == errno.EACCES else "listdir"
+    real = getattr(os, call)
+
+    def fail(name: Any, *arguments: Any, **options: Any) -> Any:
+        if os.fspath(name) == str(tmp_path / mark):
+            raise OSError(number, os.strerror(number), str(name))
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(os, call, fail)
+    assert mark in only_error(add(path, "id"))
+    assert path.read_bytes() == old

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from deltalake.exceptions import CommitFailedError
 from files import snapshot, statuses, table
 
 import parquet_bloom.verbs.add_to_table as commits
-from parquet_bloom import ConcurrentChangeError
+from parquet_bloom import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.filters import build
-from parquet_bloom.tables import FailedCommitError, UnknownOutcomeError
+from parquet_bloom.storage.local_files import temporary_path
+from parquet_bloom.tables import FailedCommitError, UncheckedCommitError, UnknownOutcomeError
+from parquet_bloom.tables.delta import OpenDelta
+from parquet_bloom.tables.iceberg import OpenIceberg
 from parquet_bloom.verbs.add_to_table import add_to_table
 
 
@@ -191,3 +195,59 @@ def test_an_iceberg_commit_of_unknown_outcome(catalog: Any, monkeypatch: Any, la
         assert all(path in note for path in data_files(root) if "-bloom-" in path)
     monkeypatch.undo()
     assert lakes.iceberg_rows(made.refresh()) == list(range(60))
+
+
+# ---- once a commit is in the table -------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [UnsupportedError("?"), OSError("disk"), ConcurrentChangeError("?")], ids=repr)
+@pytest.mark.parametrize("kind", ["Delta", "Iceberg"])
+def test_what_is_committed_stays_if_it_cannot_be_checked(
+    tmp_path: Path, catalog: Any, monkeypatch: Any, kind: str, error: Exception
+) -> None:
+    table = lakes.delta(tmp_path / "t") if kind == "Delta" else lakes.iceberg(catalog)
+    opened = OpenDelta if kind == "Delta" else OpenIceberg
+    read, count = opened._read, iter(range(1000))
+
+    def fail(*arguments: Any) -> Any:
+        if next(count) == 1:
+            raise error
+        return read(*arguments)
+
+    monkeypatch.setattr(opened, "_read", fail)
+    with pytest.raises(UncheckedCommitError, match=r"the commit is in .*; run again") as caught:
+        add_to_table(table, "id")
+    assert getattr(caught.value, "__notes__", []) == []
+    rows = lakes.delta_rows(tmp_path / "t") if kind == "Delta" else lakes.iceberg_rows(table.refresh())
+    assert rows == list(range(60))
+    again = tmp_path / "t" if kind == "Delta" else table
+    assert statuses(add_to_table(again, "id")) == ["unchanged"] * 3
+
+
+def test_a_last_look_that_fails_says_that_the_commit_is_there(tmp_path: Path, monkeypatch: Any) -> None:
+    delta = lakes.delta(tmp_path)
+
+    def fail(*_: Any) -> Any:
+        raise OSError("disk")
+
+    monkeypatch.setattr(OpenDelta, "refresh", fail)
+    with pytest.raises(UncheckedCommitError, match="the commit is in"):
+        add_to_table(delta, "id")
+    assert lakes.delta_rows(tmp_path) == list(range(60))
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    lakes.delta(tmp_path)
+    (path, *_) = sorted(data_files(tmp_path))
+    new = temporary_path(Path(path.replace(".parquet", "-bloom-0123abcd.parquet")))
+    new.write_bytes(Path(path).read_bytes()[:100])
+    theirs = new.with_name(".other.parquet")
+    theirs.write_bytes(b"PAR1")
+    with temporary_path(Path(path)).open("wb") as living:
+        living.write(b"PAR1")
+        living.flush()
+        fcntl.flock(living, fcntl.LOCK_EX)
+        assert statuses(add_to_table(tmp_path, "id")) == ["written"] * 3
+        assert Path(living.name).exists()
+    assert theirs.exists()
+    assert not new.exists()
