@@ -633,7 +633,7 @@ def sentence(error: BaseException) -> str:
     except Exception:  # some errors of other libraries cannot be shown
         said = ""
     if isinstance(error, ParquetBloomError | ValueError | OSError | ImportError) and said:
-        return as_options(" ".join(said.splitlines()))
+        return as_options(" ".join([*said.splitlines(), *getattr(error, "__notes__", ())]))
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     name = type(error).__name__
     return f"{name}{f': {line}' if line else ''} (PARQUET_BLOOM_DEBUG=1 shows where it comes from)"

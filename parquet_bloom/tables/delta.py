@@ -29,7 +29,7 @@ from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, Unsupp
 from parquet_bloom.format.footer import text_rule
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage.folder import links_in
-from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.storage.listing import LOCAL, StorageOptions, is_local, names_in, resolve
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
@@ -83,9 +83,26 @@ class OpenDelta:
                     table.update_incremental()
         self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
         self._entries: dict[int, bytes] = {}  # the versions that this object committed, as the log has them
-        if as_of is not None:
+        if as_of is None:
+            self._require_newest()
+        else:
             self._go_back(as_of)
         self.snapshot = self._read()
+
+    def _require_newest(self) -> None:
+        """Raise `OSError` if deltalake has missed versions: on a local disk it skips what it cannot look at."""
+        newest = self._newest_logged()
+        for is_last in (False, True):
+            if newest <= self._table.version():
+                return
+            if not is_last:  # another writer may have committed just now
+                with _errors(self._root):
+                    self._table.update_incremental()
+        raise OSError(f"{self._root}: deltalake does not see version {newest} of the log, which is there; try again")
+
+    def _newest_logged(self) -> int:
+        names = names_in(LOCAL, f"{self._root}/_delta_log") if self._is_local else ()
+        return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
 
     def _require_own_log(self) -> None:
         """Raise `UnsupportedError` where a symbolic link leads out of the table from its log, which deltalake reads."""
@@ -110,6 +127,7 @@ class OpenDelta:
         """Load and return the newest version."""
         with _errors(self._root):
             self._table.update_incremental()
+        self._require_newest()
         self.snapshot = self._read()
         return self.snapshot
 
@@ -435,6 +453,9 @@ _FROM_Z85 = str.maketrans(
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
     "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
 )
+
+
+_COMMIT = re.compile(r"[0-9]{20}\.json")
 
 
 def _milliseconds() -> int:

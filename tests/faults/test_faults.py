@@ -28,10 +28,10 @@ def test_a_call_that_fails_breaks_no_rule(tmp_path: Path) -> None:
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, capture_output=True
     )
-    every = os.environ.get("PARQUET_BLOOM_FAULTS_EVERY", "100")
+    every = os.environ.get("PARQUET_BLOOM_FAULTS_EVERY", "2000")
     command = [sys.executable, "-W", "ignore", HERE / "verbs.py", tmp_path, "--every", every]
     environment = {**os.environ, "LD_PRELOAD": str(library)}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3600, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=36000, check=False)
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [line for line in lines if "wrong" in line] == []
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -8,12 +8,14 @@ from typing import Any
 
 import lakes
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from files import snapshot, statuses, table
 
 import parquet_bloom.verbs.add_to_table as commits
-from parquet_bloom import ConcurrentChangeError, UnsupportedError
+from parquet_bloom import ConcurrentChangeError, UnsupportedError, prune
+from parquet_bloom.cli.commands import main
 from parquet_bloom.filters import build
 from parquet_bloom.storage.local_files import temporary_path
 from parquet_bloom.tables import FailedCommitError, UncheckedCommitError, UnknownOutcomeError
@@ -234,6 +236,31 @@ def test_a_last_look_that_fails_says_that_the_commit_is_there(tmp_path: Path, mo
     with pytest.raises(UncheckedCommitError, match="the commit is in"):
         add_to_table(delta, "id")
     assert lakes.delta_rows(tmp_path) == list(range(60))
+
+
+def test_the_command_names_the_files_of_a_commit_that_may_be_there(tmp_path: Path, monkeypatch: Any) -> None:
+    lakes.delta(tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise UnknownOutcomeError("no answer")
+
+    monkeypatch.setattr(OpenDelta, "commit", fail)
+    ran = CliRunner().invoke(main, ["add", str(tmp_path), "--table", "-c", "id"])
+    new = [path for path in data_files(tmp_path) if "-bloom-" in path]
+    assert (ran.exit_code, len(new)) == (2, 3)
+    assert all(path in ran.output for path in new)
+
+
+def test_a_version_that_deltalake_does_not_see_is_an_error(tmp_path: Path) -> None:
+    """As when one look at a file of the log fails, which deltalake takes for a file that is gone."""
+    lakes.delta(tmp_path)
+    before = data_files(tmp_path)
+    (tmp_path / "_delta_log" / f"{9:020}.json").symlink_to("nowhere")
+    with pytest.raises(OSError, match="does not see version 9"):
+        add_to_table(tmp_path, "id")
+    with pytest.raises(OSError, match="does not see version 9"):
+        prune(tmp_path, "id = 1")
+    assert data_files(tmp_path) == before
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
