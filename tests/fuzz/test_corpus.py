@@ -16,7 +16,7 @@ from drive import guarded, inputs_of, limit_memory
 from all_targets import TARGETS
 import logging, signal, drive
 logging.disable()
-signal.signal(signal.SIGALRM, drive.too_long)
+signal.signal(signal.SIGPROF, drive.too_long)
 for name in sys.argv[4:]:
     limit_memory(8 * drive.ROOM)
     inputs = inputs_of(name)
