@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.tables.detect import ICEBERG_METADATA
 from parquet_bloom.tables.unpacking import Room
 
@@ -39,10 +39,12 @@ class _CheckedInput:
 
 @contextlib.contextmanager
 def understood(root: str) -> Iterator[None]:
-    """Turn what pyiceberg and its parsers raise for odd metadata into `CorruptFileError`."""
+    """Turn what pyiceberg and its parsers raise for odd metadata into errors of ours."""
     try:
         yield
     except (ParquetBloomError, OSError, MemoryError):
         raise
+    except NotImplementedError as error:
+        raise UnsupportedError(f"pyiceberg cannot read {root}: {error}") from error
     except Exception as error:  # pyiceberg has no error of its own for what it cannot read
         raise CorruptFileError(f"its metadata cannot be understood: {error!r:.500}", path=root) from error
