@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.demo import demo
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
+    from parquet_bloom.verbs.erase import Erased, erase
+    from parquet_bloom.verbs.erase_files import ErasureStatus, FileErased
     from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
@@ -77,9 +79,12 @@ _HOMES = {
     "CorruptFileError": "errors",
     "Decryption": "format.encryption",
     "Dropped": "verbs.drop",
+    "Erased": "verbs.erase",
+    "ErasureStatus": "verbs.erase_files",
     "FailedFile": "results",
     "FileAdded": "verbs.retrofit",
     "FileDropped": "verbs.drop",
+    "FileErased": "verbs.erase_files",
     "FileInfo": "verbs.inspect",
     "FileRecovered": "verbs.recover",
     "FileVerdict": "verbs.verdicts",
@@ -122,6 +127,7 @@ _HOMES = {
     "col": "predicates.tree",
     "demo": "verbs.demo",
     "drop": "verbs.drop",
+    "erase": "verbs.erase",
     "execute": "verbs.sql",
     "find": "verbs.find",
     "inspect": "verbs.inspect",
@@ -148,9 +154,12 @@ __all__ = [
     "CorruptFileError",
     "Decryption",
     "Dropped",
+    "Erased",
+    "ErasureStatus",
     "FailedFile",
     "FileAdded",
     "FileDropped",
+    "FileErased",
     "FileInfo",
     "FileRecovered",
     "FileVerdict",
@@ -192,6 +201,7 @@ __all__ = [
     "col",
     "demo",
     "drop",
+    "erase",
     "execute",
     "find",
     "hudi",

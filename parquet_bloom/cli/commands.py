@@ -34,6 +34,7 @@ from parquet_bloom.cli.options import (
     json_option,
     keep_mtime_option,
     keys_file_option,
+    keys_option,
     one_table,
     output_option,
     outside_option,
@@ -53,6 +54,7 @@ from parquet_bloom.cli.output import (
     print_attached,
     print_candidates,
     print_dropped,
+    print_erased,
     print_errors,
     print_found,
     print_index,
@@ -427,15 +429,7 @@ def prune(
 @main.command()
 @paths_argument
 @click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column with the keys.")
-@click.option(
-    "-k",
-    "--keys",
-    required=True,
-    metavar="FILE",
-    shell_complete=complete_path,
-    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
-    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
-)
+@keys_option
 @click.option(
     "-o",
     "--output",
@@ -579,6 +573,56 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
                 print_path(path, null)
             last = path
     return num_rows
+
+
+@main.command()
+@paths_argument
+@click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column with the keys.")
+@keys_option
+@timezone_option
+@click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
+@dry_run_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@jobs_option
+@strict_option
+@any_name_option
+@format_options
+@storage_option
+def erase(
+    paths: tuple[str, ...],
+    column: str,
+    keys: str,
+    yes: bool,
+    output_format: str,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Take the rows with given keys out of files, for good.
+
+    Row groups without these rows are copied byte for byte, the others are written again. Each new file is searched for
+    the keys before it replaces the old one.
+
+    \b
+    Examples:
+      parquet-bloom erase events/ --column user_id --keys keys.txt --dry-run
+      parquet-bloom erase events/ -c user_id -k keys.txt --yes
+    """
+    if not (yes or options["dry_run"]):
+        if not is_terminal(sys.stdin):
+            raise click.UsageError("rows that are erased cannot be brought back; add --yes, or --dry-run to see them")
+        question = f"Erase the rows whose {column} is among the keys in {keys}? They cannot be brought back."
+        if not click.confirm(question, err=True):
+            say("nothing was erased", err=True)
+            end_with(ERROR)
+    with progress_bar("erasing") as progress:
+        erased = parquet_bloom.erase(
+            paths, column, keys, storage_options=storage_options(storage), progress=progress, **options
+        )
+    if output_format == "table":
+        print_erased(erased)
+    else:
+        print_rows(erased, output_format, (*erased.rows, *erased.stale_indexes), erased.stale_indexes)
+    end_with(ERROR if erased.errors else MATCH)
 
 
 # ---- the index ---------------------------------------------------------------------------

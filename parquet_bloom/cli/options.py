@@ -73,6 +73,15 @@ output_option = click.option(
 dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
 keep_mtime_option = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
 strict_option = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
+keys_option = click.option(
+    "-k",
+    "--keys",
+    required=True,
+    metavar="FILE",
+    shell_complete=complete_path,
+    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
+    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
+)
 timezone_option = click.option(
     "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
 )

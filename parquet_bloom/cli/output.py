@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from parquet_bloom.results import FailedFile, Record, Table
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.drop import Dropped
+    from parquet_bloom.verbs.erase import Erased
     from parquet_bloom.verbs.find import Found
     from parquet_bloom.verbs.index import IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
@@ -48,7 +49,10 @@ BAR_AFTER = 1.0
 
 
 def print_rows(
-    result: Table, output_format: str, records: Iterable[Record], without_rows: Iterable[FileInfo | VerifiedFile] = ()
+    result: Table,
+    output_format: str,
+    records: Iterable[Record],
+    without_rows: Iterable[FailedFile | FileInfo | VerifiedFile] = (),
 ) -> None:
     """Print a result's rows as CSV or Parquet, or as JSON its records, an object per line.
 
@@ -523,6 +527,28 @@ def print_dropped(dropped: Dropped) -> None:
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
 
 
+def print_erased(erased: Erased) -> None:
+    """Print the outcome of `erase`: files with the keys, and the total."""
+    for row in erased.rows:
+        would = "would be " if row.status == "planned" else ""
+        rows = count_text(row.rows_erased, "row")
+        if row.error:
+            _refuse(row.path, f"refused: {row.error}")
+        elif row.status in ("written", "planned") and row.bytes_written:
+            groups = f"{count_text(row.row_groups_copied, 'row group')} copied, {row.row_groups_rewritten:,} rewritten"
+            about = "about " if would else ""
+            say(f"{row.path}: {rows} {would}erased; {groups}, {about}{size_text(row.bytes_written)} written")
+        elif row.status != "unchanged":
+            say(f"{row.path}: {rows} {would}erased, which are all; the file {would or 'was '}removed")
+        for note in row.notes:
+            say(as_options(note), 2, color="yellow")
+    if not (erased.rows_erased or erased.errors):
+        say("no row has one of the keys")
+    for index in erased.stale_indexes:
+        _refuse(index.path, f"not refreshed: {index.error}")
+    _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
+
+
 def print_recovered(recovered: Recovered) -> None:
     """Print the outcome of `recover`."""
     for row in recovered.rows:
@@ -543,7 +569,7 @@ def _older(filters: int) -> str:
     return count_text(filters, "older filter")
 
 
-def _refused(result: Added | Dropped | Recovered) -> str:
+def _refused(result: Added | Dropped | Erased | Recovered) -> str:
     refused = sum(bool(row.error) for row in result.rows)
     return f"{refused:,} refused" if refused else ""
 

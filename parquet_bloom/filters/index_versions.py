@@ -81,8 +81,13 @@ def is_small(segment: Segment) -> bool:
     return blocks_bytes(segment) < SEGMENT_BYTES // 2
 
 
-def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str) -> None:
-    """Copy the current rows of small segments, and of segments that are mostly outdated, into new segments."""
+def compact(
+    folder: Folder, version: Version, live: Mapping[str, str], root: str, *, keeps_outdated: bool = True
+) -> None:
+    """Copy the current rows of small segments, and of segments that are mostly outdated, into new segments.
+
+    Without `keeps_outdated`, those of each segment that has an outdated row.
+    """
     counting: dict[tuple[str, str], str] = {}  # by path and column: the segment with the current row
     columns = {column.column for column in version.columns}
     for segment in version.segments:
@@ -91,7 +96,10 @@ def compact(folder: Folder, version: Version, live: Mapping[str, str], root: str
             if entry.column in columns and live.get(entry.path) == entry.version:
                 counting[entry.path, entry.column] = segment.name
     rows = Counter(counting.values())
-    old = [s for s in version.segments if is_small(s) or 2 * rows[s.name] < s.num_rows]
+    most = 2 if keeps_outdated else 1
+    old = [s for s in version.segments if (keeps_outdated and is_small(s)) or most * rows[s.name] < s.num_rows]
+    if not old:
+        return
     names = {segment.name for segment in old}
     new = tuple(in_segments(folder, (row for segment in old for row in _rows_of(folder, segment, counting))))
 
@@ -143,3 +151,16 @@ def sweep(folder: Folder) -> None:
             with contextlib.suppress(CorruptFileError):
                 needed |= Version.of_json(read_whole(folder.source(name))).files
     folder.remove(name for name in unnamed if name not in needed)
+
+
+def forget(folder: Folder) -> None:
+    """Remove all versions but the newest, and the files that they alone name, without waiting for their readers."""
+    latest = newest(folder)
+    if latest is None or latest.source is None:
+        return
+    versions = {version_name(number) for number in version_numbers(folder.names())} - {latest.version.name}
+    files: set[str] = set()
+    for name in versions:
+        with contextlib.suppress(CorruptFileError, FileNotFoundError):
+            files |= Version.of_json(read_whole(folder.source(name))).files
+    folder.remove([*sorted(versions), *sorted(files - latest.version.files)])

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import io
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,8 @@ from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage.drive import open_chunk, run
 from parquet_bloom.storage.listing import Source
+
+_Result = TypeVar("_Result")
 
 BATCH_BYTES = 8 * 1024 * 1024
 """The target size of a decoded batch."""
@@ -79,13 +81,24 @@ class ColumnChunks:
             if self._footer.seal_of_pages(row_group, leaf) is not None:
                 yield from run(self._source, self.read(row_group, leaf, each=each))
             elif _is_all_dictionary(chunk) and not each:
-                yield run(self._source, _read_dictionary(chunk, leaf, self._footer.start))
+                yield self._carry_out(_read_dictionary(chunk, leaf, self._footer.start))
             else:
                 local = self._source.local
                 handle = pa.OSFile(str(local)) if local else open_chunk(self._source, *pages_extent(chunk))
                 num_rows = self._footer.row_groups[row_group].num_rows
                 counts = yield from self._decode(handle, leaf, chunk, num_rows)
                 self._check_counts(row_group, leaf, chunk, num_rows, *counts)
+
+    def dictionary(self, row_group: int, leaf: LeafColumn) -> pa.Array | None:
+        """Return the dictionary of a chunk, which may have values that no row has; None without one."""
+        chunk = self._chunk(row_group, leaf)
+        if not _has_dictionary_page(chunk):
+            return None
+        with self._named_errors(row_group, leaf):
+            return self._carry_out(_read_dictionary(chunk, leaf, self._footer.start))
+
+    def _carry_out(self, plan: Plan[_Result]) -> _Result:
+        return run(self._source, plan)
 
     # ---- the same, as plans
 
@@ -211,6 +224,36 @@ class ColumnChunks:
 
     def _at(self, row_group: int, leaf: LeafColumn) -> str:
         return f"row group {row_group}, column {leaf.name}"
+
+
+class WrittenChunks(ColumnChunks):
+    """The column chunks of a file that is being written: `read_at` returns bytes of it, from a start to a stop."""
+
+    def __init__(self, source: Source, footer: Footer, read_at: Callable[[int, int], bytes]) -> None:
+        """`source` is the file that it is to replace, after which errors are named."""
+        super().__init__(source, footer)
+        self._read_at = read_at
+
+    def values(self, row_group: int, leaf: LeafColumn, *, each: bool = False) -> Iterator[pa.Array]:
+        """Yield what `ColumnChunks.values` does; not each value."""
+        assert not each
+        if self._chunk(row_group, leaf).num_values:
+            yield from self._carry_out(self.read(row_group, leaf))
+
+    def _carry_out(self, plan: Plan[_Result]) -> _Result:
+        return answered(plan, self._read_at)
+
+
+def answered(plan: Plan[_Result], read_at: Callable[[int, int], bytes]) -> _Result:
+    """Return the result of a plan whose bytes a function returns."""
+    parts: list[bytes] | None = None
+    while True:
+        try:
+            wanted = plan.send(parts)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+        parts = [read_at(r.start, r.stop) for r in wanted]
 
 
 _VALUES_PER_BYTE = 8

@@ -213,6 +213,11 @@ def read_whole(source: Source, *, log: RequestLog | None = None) -> bytes:
     return run(source, _read_range(ByteRange(0, source.size)), log=log)
 
 
+def read_range(source: Source, wanted: ByteRange) -> bytes:
+    """Return some bytes of a file, fewer if it ends before."""
+    return run(source, _read_range(wanted))
+
+
 def read_each(sources: Iterable[Source]) -> Iterator[bytes]:
     """Yield the bytes of each file, in order; raises the error of the first one that cannot be read."""
     for _, outcome in drive((source, _read_range(ByteRange(0, source.size))) for source in sources):

@@ -177,6 +177,11 @@ class Rewrite:
         _copy(self._old.fileno(), self._fd, self._keep)
         getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has the one only
 
+    def append_from(self, start: int, stop: int) -> None:
+        """Write bytes of the old file at the end, without moving them through user space where possible."""
+        _copy_range(self._old.fileno(), self._fd, start, self.position, stop - start)
+        self.position += stop - start
+
     def append(self, data: bytes) -> int:
         """Write `data` at the end; return its offset in the new file."""
         start = self.position
@@ -216,6 +221,20 @@ class Rewrite:
         if self._checksums:
             with contextlib.suppress(OSError, UnsupportedError):  # without a side file the data is merely unchecked
                 self._checksums.rewrite(self._fd, self._keep)
+
+    def remove(self) -> None:
+        """Remove the old file and its checksum file, durably, instead of writing a new one; `commit` is not called.
+
+        Raises `ConcurrentChangeError` if the old file changed meanwhile: it then stays.
+        """
+        try:
+            self._check_unchanged(self._old_path.stat())
+        except FileNotFoundError:
+            raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
+        if self._checksums:
+            unlink(self._checksums.path)
+        self._old_path.unlink()
+        sync_directory(self._old_path.parent)
 
     def _replace(self) -> None:
         # A checksum file that does not fit makes Spark fail, one that is missing does not: so it goes first
@@ -336,10 +355,15 @@ def _copy(source: int, target: int, length: int) -> None:
         with contextlib.suppress(OSError):
             fcntl.ioctl(target, _FICLONE, source)
             return
+    _copy_range(source, target, 0, 0, length)
+
+
+def _copy_range(source: int, target: int, start: int, at: int, length: int) -> None:
+    """Copy bytes of one file to a place in another."""
     done = 0
     try:
         while done < length:
-            step = os.copy_file_range(source, target, min(_COPY_STEP, length - done), done, done)
+            step = os.copy_file_range(source, target, min(_COPY_STEP, length - done), start + done, at + done)
             if not step:
                 break
             done += step
@@ -347,10 +371,10 @@ def _copy(source: int, target: int, length: int) -> None:
         if isinstance(error, OSError) and error.errno not in _CANNOT_COPY_SO:
             raise
     while done < length:
-        data = read_at(source, min(_COPY_STEP // 16, length - done), done)
+        data = read_at(source, min(_COPY_STEP // 16, length - done), start + done)
         if not data:
             raise ConcurrentChangeError("the file became shorter while it was copied")
-        done += os.pwrite(target, data, done)
+        done += os.pwrite(target, data, at + done)
 
 
 def _copy_extended_attributes(source: int, target: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
+from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.storage import in_place, local_files, s3
-from parquet_bloom.storage.drive import etag
+from parquet_bloom.storage.drive import changes, etag, read_range
 from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
 from parquet_bloom.storage.store_errors import ask
 
@@ -36,6 +38,88 @@ class Rewrite(Protocol):
 
     def commit(self) -> None:
         """Make the new file visible, or raise and leave the old one."""
+
+
+class Composition(Rewrite, Protocol):
+    """A file that is written from nothing, of bytes and of parts of the old one."""
+
+    def append_from(self, start: int, stop: int) -> None:
+        """Write bytes of the old file at the end."""
+
+    def remove(self) -> None:
+        """Remove the old file instead of writing a new one; `commit` is not called."""
+
+
+def compose(source: Source, *, target: str | None = None) -> Composition:
+    """Return a composition that replaces `source`, or that becomes `target`, as in `rewrite`.
+
+    What goes to a store is first written to a local temporary file, without a name.
+    """
+    if source.local is not None:
+        new = Path(target) if target is not None else None
+        if new is not None:
+            new.parent.mkdir(parents=True, exist_ok=True)
+        return local_files.Rewrite(source.local, 0, version=source.version, target=new)
+    return _Spooled(source, rewrite(source, 0, target=target))
+
+
+class _Spooled:
+    """The composition for stores: collected in a local file, so that it can be read before it is sent."""
+
+    def __init__(self, source: Source, out: Rewrite) -> None:
+        self._source, self._out = source, out
+        self._spool = tempfile.TemporaryFile(prefix="parquet-bloom-")  # noqa: SIM115
+        self.position = 0
+        self.stale: str | None = None
+
+    def __enter__(self) -> Self:
+        self._out.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spool.close()
+        self._out.__exit__(kind, error, trace)
+
+    def copy(self) -> None:
+        pass
+
+    def append(self, data: bytes) -> int:
+        start = self.position
+        self._spool.seek(start)
+        self._spool.write(data)
+        self.position += len(data)
+        return start
+
+    def append_from(self, start: int, stop: int) -> None:
+        for at in range(start, stop, _STEP):
+            wanted = ByteRange(at, min(at + _STEP, stop))
+            data = read_range(self._source, wanted)
+            if len(data) != len(wanted):
+                raise ConcurrentChangeError(
+                    f"{self._source.name} became shorter since it was read; nothing was written"
+                )
+            self.append(data)
+
+    def read(self, start: int, length: int) -> bytes:
+        self._spool.seek(start)
+        return self._spool.read(length)
+
+    def commit(self) -> None:
+        if error := changes([self._source]).get(self._source):  # while its parts were read one by one
+            raise error
+        self._out.copy()
+        for at in range(0, self.position, _STEP):
+            self._out.append(self.read(at, min(_STEP, self.position - at)))
+        self._out.commit()
+
+    def remove(self) -> None:
+        require_unchanged(self._source)
+        ask(self._source.name, self._source.fs.rm_file, self._source.path)
+
+
+_STEP = 16 * 1024 * 1024
 
 
 def rewrite(source: Source, keep: int, *, target: str | None = None, keep_mtime: bool = False) -> Rewrite:
@@ -128,7 +212,7 @@ class _ObjectRewrite:
 
     def commit(self) -> None:
         fs = self._source.fs
-        kept = ask(self._source.name, fs.cat_file, self._source.path, 0, self._keep)
+        kept = ask(self._source.name, fs.cat_file, self._source.path, 0, self._keep) if self._keep else b""
         self._check_unchanged()
         if len(kept) != self._keep:
             raise ConcurrentChangeError(f"{self._source.name} became shorter since it was read; nothing was written")
@@ -143,10 +227,15 @@ class _ObjectRewrite:
             raise ConcurrentChangeError(f"{self._target} does not have the size that was written")
 
     def _check_unchanged(self) -> None:
-        fs, path = self._source.fs, self._source.path
-        fs.invalidate_cache(fs._parent(path))
-        if remote_version(ask(self._source.name, fs.info, path)) != self._source.version:
-            raise ConcurrentChangeError(f"{self._source.name} changed since it was read; nothing was written")
+        require_unchanged(self._source)
+
+
+def require_unchanged(source: Source) -> None:
+    """Raise `ConcurrentChangeError` if an object of a store is no longer the one that was listed."""
+    fs, path = source.fs, source.path
+    fs.invalidate_cache(fs._parent(path))
+    if remote_version(ask(source.name, fs.info, path)) != source.version:
+        raise ConcurrentChangeError(f"{source.name} changed since it was read; nothing was written")
 
 
 def refuse_read_only(fs: Any) -> None:

@@ -163,22 +163,16 @@ class S3Rewrite:
 
     def copy(self) -> None:
         """Copy the old object's first `keep` bytes within the store, or fetch them if they are too few for that."""
+        if not self._keep:
+            self._whole = b""
+            return
         if self._keep < MIN_PART:
             span = {"Range": f"bytes=0-{self._keep - 1}", "IfMatch": _quoted(self._etag)}
             self._whole = self._body(self._from_source("get_object", **span))
             if len(self._whole) != self._keep:
                 raise self._changed()
             return
-        attributes = self._attributes()
-        try:
-            answer = self._to_target("create_multipart_upload", **attributes)
-        except OSError as error:
-            if left := self._abort_lost():
-                raise OSError(f"{error}; {left}") from error
-            raise
-        self._upload = answer["UploadId"]
-        if answer.get("ResponseMetadata", {}).get("RetryAttempts") and (left := self._abort_lost()):
-            logging.getLogger("parquet_bloom").warning(left)
+        self._begin()
         source = {"Bucket": self._bucket, "Key": self._key, **_version(self._version)}
         for start, stop in _equal_ranges(self._keep):
             number = len(self._parts) + 1
@@ -196,6 +190,18 @@ class S3Rewrite:
                     raise self._changed() from error
                 raise
             self._parts.append(_part(number, answer["CopyPartResult"]))
+
+    def _begin(self) -> None:
+        attributes = self._attributes()
+        try:
+            answer = self._to_target("create_multipart_upload", **attributes)
+        except OSError as error:
+            if left := self._abort_lost():
+                raise OSError(f"{error}; {left}") from error
+            raise
+        self._upload = answer["UploadId"]
+        if answer.get("ResponseMetadata", {}).get("RetryAttempts") and (left := self._abort_lost()):
+            logging.getLogger("parquet_bloom").warning(left)
 
     def _abort_lost(self) -> str | None:
         """Give up uploads that were begun but whose answers were lost; return a sentence about what may be left.
@@ -225,8 +231,11 @@ class S3Rewrite:
 
     def append(self, data: bytes) -> int:
         """Take `data` for the end; return its offset in the new object."""
-        if self._upload is not None and len(self._pending) >= TAIL_PART:
-            self._send_pending()
+        if len(self._pending) >= TAIL_PART:
+            if self._upload is None and not self._keep:
+                self._begin()
+            if self._upload is not None:
+                self._send_pending()
         start = self.position
         self._pending += data
         self.position += len(data)

@@ -19,7 +19,14 @@ from parquet_bloom.format.schema import (
     LeafColumn,
     PhysicalType,
 )
-from parquet_bloom.values.encoding import both_zeros, decode_plain, pack_float, pack_int96, unpack_int96
+from parquet_bloom.values.encoding import (
+    both_zeros,
+    decode_plain,
+    pack_float,
+    pack_int96,
+    unpack_int96,
+    why_uncountable,
+)
 from parquet_bloom.values.literals import DAY, byte_array_types
 
 if TYPE_CHECKING:
@@ -112,6 +119,78 @@ def hashes_among(leaf: LeafColumn, array: pa.Array, wanted: pa.UInt64Array) -> s
         hashes = pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
         found.update(hashes.filter(pc.is_in(hashes, wanted)).to_pylist())
     return found
+
+
+# --- keys -----------------------------------------------------------------------------------------------------
+
+
+def plain_array(leaf: LeafColumn, plain: Iterable[bytes]) -> pa.Array:
+    """Return plain-encoded values as an array of the leaf's physical type."""
+    import pyarrow as pa
+
+    (kind, *_) = _arrow_types(leaf)
+    values = list(plain)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.array(values, kind)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(b"".join(values))])
+
+
+class PlainKeys:
+    """Values of a leaf to find among those of pages, by their bytes; with `has_nan`, NaNs as well.
+
+    Where equal values may be stored in several ways (INT96, decimals in BYTE_ARRAY), the values decide.
+    """
+
+    def __init__(self, leaf: LeafColumn, values: pa.Array, *, has_nan: bool = False) -> None:
+        import pyarrow.compute as pc
+
+        self._leaf, self._has_nan = leaf, has_nan
+        self._values = pc.unique(_as_integers(values.cast(_arrow_types(leaf)[0])))
+        self._meaning: Callable[[bytes], int] | None = None
+        if leaf.physical_type is INT96:
+            self._meaning = _microseconds
+        elif why_uncountable(leaf):
+            self._meaning = _unscaled
+        if self._meaning is not None:
+            self._meanings = set(map(self._meaning, values.to_pylist()))
+
+    def found_in(self, array: pa.Array) -> pa.BooleanArray:
+        """Return which values of an array, as pages store them, are among the keys; nulls are not."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = self._values
+        if self._meaning is not None:
+            stored = array.unique().drop_null().to_pylist()
+            wanted = pa.array([one for one in stored if self._meaning(one) in self._meanings], array.type)
+        found = pc.is_in(_as_integers(array), wanted)
+        return pc.or_(found, pc.fill_null(self._nans_in(array), False)) if self._has_nan else found
+
+    def _nans_in(self, array: pa.Array) -> pa.BooleanArray:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_floating(array.type):
+            return pc.is_nan(array)
+        stored = array.unique().drop_null().to_pylist()
+        return pc.is_in(array, pa.array([one for one in stored if is_nan(self._leaf, one)], array.type))
+
+
+def _as_integers(values: pa.Array) -> pa.Array:
+    """Return floats as the integers with the same bits: -0.0 is not 0.0 then."""
+    import pyarrow as pa
+
+    if not pa.types.is_floating(values.type):
+        return values
+    return values.view(pa.int32() if values.type == pa.float32() else pa.int64())
+
+
+def _microseconds(plain: bytes) -> int:
+    return unpack_int96(plain) // 1000  # as Spark and DuckDB read it
+
+
+def _unscaled(plain: bytes) -> int:
+    return int.from_bytes(plain, "big", signed=True)
 
 
 def plain_value(array: pa.Array, index: int) -> bytes:

@@ -308,7 +308,9 @@ def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
         if options.ndv is not None:
             total += optimal_num_bytes(options.ndv, fpp, max_bytes=options.max_bytes)
         else:
-            total += _build(chunks, row_group, leaf, dataclasses.replace(options, fpp=fpp), lambda: False).num_bytes
+            total += build_filter(
+                chunks, row_group, leaf, dataclasses.replace(options, fpp=fpp), lambda: False
+            ).num_bytes
         if total > limit:
             raise UnsupportedError(
                 f"the filters would take {total:,} bytes or more, and the whole file has {plan.source.size:,}; give a "
@@ -396,7 +398,7 @@ def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticke
         own = dataclasses.replace(options, fpp=options.rate(footer, leaf))
         chunk = footer.chunk(row_group, leaf)
         with tick.part(_num_bytes(chunk), chunk.num_values) as count:
-            return _build(chunks, row_group, leaf, own, lambda: stop.is_set() or failed.is_set(), count)
+            return build_filter(chunks, row_group, leaf, own, lambda: stop.is_set() or failed.is_set(), count)
 
     with _opened(plan, options) as out:
         note_stale(out, plan.notes)
@@ -455,7 +457,7 @@ def _finish(plan: AddPlan, out: Rewrite, options: AddOptions) -> FileAdded:
     return plan.result("unchanged")
 
 
-def _build(
+def build_filter(
     chunks: ColumnChunks,
     row_group: int,
     leaf: LeafColumn,

@@ -37,7 +37,16 @@ from parquet_bloom.filters.index import (
     version_name,
 )
 from parquet_bloom.filters.index_build import OPEN, Access, Built, build, in_segments, why_no_rows, why_unsupported
-from parquet_bloom.filters.index_versions import blocks_bytes, committed, compact, is_small, no_index, rows_in, sweep
+from parquet_bloom.filters.index_versions import (
+    blocks_bytes,
+    committed,
+    compact,
+    forget,
+    is_small,
+    no_index,
+    rows_in,
+    sweep,
+)
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -400,6 +409,17 @@ def build_index(
     return building.run(set_to=columns)
 
 
+def purge(root: str, *, jobs: int | None = None, storage_options: StorageOptions = None) -> None:
+    """Refresh an index, and remove from it what it has of files that changed or are gone; of no files, all of it."""
+    try:
+        building = _Building(root, None, storage_options, jobs, None, allow_outside=False, access=OPEN)
+    except FileNotFoundError:
+        drop(root, storage_options=storage_options)
+        return
+    building.run()
+    building.forget_outdated()
+
+
 # ---- what may be indexed -----------------------------------------------------------------
 
 
@@ -638,6 +658,14 @@ class _Building:
                 error = why_no_rows(outcome, columns[source], self.snapshot, self.access)
             if error is not None:
                 self._failures[source] = error
+
+    def forget_outdated(self) -> None:
+        """Remove the rows and filters of files that are not there any more in that state."""
+        latest = newest(self.folder)
+        if latest is not None:
+            live = {source.relative: state_of(source) for source in self.sources}
+            compact(self.folder, latest.version, live, self.root, keeps_outdated=False)
+            forget(self.folder)
 
     def _tidy(self, version: Version) -> None:
         """Put together what is spread over small segments or mostly out of date, and remove what nothing needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from array import array
@@ -11,26 +12,28 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from parquet_bloom import _kernel
-from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError
+from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError, UnsupportedError
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.storage.local_files import new_file
-from parquet_bloom.values.arrays import hash_array
+from parquet_bloom.values.arrays import PlainKeys, hash_array, plain_array
 from parquet_bloom.values.encoding import (
     DECIMAL_DIGITS,
     GREGORIAN_FROM,
     NANOSECONDS,
     ZONES_AGREED_FROM,
+    Encodings,
     encode_literal,
     is_never_rebased,
     literal_text,
     parse_literal,
+    unpack_int96,
     why_untrusted,
 )
 from parquet_bloom.values.interchange import from_arrow, speaks_arrow
-from parquet_bloom.values.literals import PER_SECOND, SECOND, normalize_literal
+from parquet_bloom.values.literals import PER_SECOND, SECOND, FloatLiteral, normalize_literal
 from parquet_bloom.values.ordering import Key, literal_interval
 from parquet_bloom.values.statistics import ColumnStatistics
 
@@ -270,6 +273,89 @@ def _one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
     made.owners = array("i", [index for _, _, index in points])
     made.repeats = bool(wide) or len(set(made.owners)) < len(points)
     return made
+
+
+# ---- keys as plain values ----------------------------------------------------------------
+
+
+def require_no_null(keys: Keys) -> None:
+    """Raise `LiteralError` if one of the keys is NULL."""
+    if keys.shown.null_count or any(map(is_null, () if keys.literals is keys.shown else keys.literals)):
+        raise LiteralError("one of the keys is NULL, which equals no value; leave it out")
+
+
+def stored_keys(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys:
+    """Return the values under which a leaf stores the keys.
+
+    None of them is NULL. Raises `LiteralError` for a key that the leaf cannot be compared with, and `UnsupportedError`
+    for one of which engines disagree what it equals.
+    """
+    import pyarrow as pa
+
+    if leaf.text_rule:
+        raise UnsupportedError(f"column {leaf.name}: {leaf.text_rule}")
+    try:
+        entries = _entries(leaf, keys)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        entries = None
+    if entries is None:
+        return _plain_one_by_one(leaf, keys, timezone)
+    has_nan = False
+    if entries.unprovable is not None and (unprovable := _flagged(entries.unprovable)):
+        literals = [keys.shown[index] for index in unprovable]
+        has_nan = all(map(_is_nan, literals))
+        if not has_nan:
+            _refuse_unclear(leaf, literals[0], encode_literal(leaf, literals[0], timezone=timezone).reason)
+    if entries.wide_owners is not None and len(entries.wide_owners):
+        _refuse_unclear(leaf, keys.shown[entries.wide_owners[0].as_py()])
+    stored = entries.stored.drop_null()
+    return PlainKeys(leaf, _as_stored(leaf, stored), has_nan=has_nan)
+
+
+def _flagged(mask: pa.Array) -> Sequence[int]:
+    import pyarrow.compute as pc
+
+    return indexes_of(pc.indices_nonzero(pc.fill_null(mask, False)))
+
+
+def _is_nan(literal: object) -> bool:
+    normal = normalize_literal(literal)
+    return isinstance(normal, FloatLiteral) and math.isnan(normal.value)
+
+
+def _refuse_unclear(leaf: LeafColumn, key: object, reason: str | None = None) -> NoReturn:
+    why = reason or "engines disagree about which values it equals"
+    raise UnsupportedError(f"column {leaf.name} is {leaf.type_name}, and for the key {literal_text(key)}: {why}")
+
+
+def _plain_one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys:
+    takes_empty = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
+    plain: dict[bytes, None] = {}
+    has_nan = False
+    for key in keys.literals:
+        if keys.are_text and key == "" and not takes_empty:
+            continue
+        literal = parse_literal(leaf, str(key)) if keys.are_text else key
+        encodings = encode_literal(leaf, literal, timezone=timezone)
+        if encodings.plain:
+            if not _is_clear(leaf, literal, encodings):
+                _refuse_unclear(leaf, literal)
+            plain |= dict.fromkeys(encodings.plain)
+        elif _is_nan(literal) and encodings.reason == "NaN":
+            has_nan = True
+        elif encodings.reason is not None:
+            _refuse_unclear(leaf, literal, encodings.reason)
+    return PlainKeys(leaf, plain_array(leaf, plain), has_nan=has_nan)
+
+
+def _is_clear(leaf: LeafColumn, literal: object, encodings: Encodings) -> bool:
+    """Return whether all engines agree what a literal equals."""
+    if leaf.physical_type is PhysicalType.INT96:
+        return len({unpack_int96(plain) // 1000 for plain in encodings.plain}) == 1
+    interval = literal_interval(leaf, literal, encodings)
+    if isinstance(interval, str):
+        return len(encodings.plain) == 1
+    return bool(interval[0] == interval[1])
 
 
 # ---- all at once -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from parquet_bloom.cli.commands import main
 from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "recover")
+VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "erase", "recover")
 OTHERS = (
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
@@ -135,6 +135,15 @@ def spark_calls(monkeypatch, tmp_path):
         ("drop a --dry-run --keep-mtime", "drop(['a'], dry_run=True, keep_mtime=True)"),
         ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
         ("add a -c x --in-place", "add(['a'], ['x'], in_place=True)"),
+        ("erase a -c x -k keys.txt --yes", "erase(['a'], 'x', 'keys.txt')"),
+        (
+            "erase a b -c x.y -k - -n --keep-empty --timezone UTC",
+            "erase(['a', 'b'], 'x.y', '/dev/stdin', dry_run=True, keep_empty=True, timezone='UTC')",
+        ),
+        (
+            "erase a -c x -k k -y --jobs 2 --strict --any-name",
+            "erase(['a'], 'x', 'k', jobs=2, strict=True, any_name=True)",
+        ),
         ("recover a", "recover(['a'])"),
         (
             "recover a b -n --any-name --jobs 2 --strict",
@@ -310,6 +319,7 @@ def test_every_keyword_has_an_option(verb):
         "null",
         "quiet",
         "absent",
+        "yes",
     } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print
@@ -352,6 +362,7 @@ def test_the_list_of_commands_is_whole():
         ("inspect a --storage-option novalue", "--storage-option takes KEY=VALUE"),
         ("inspect a --jsn", "--json"),
         ("probe a id 1 --jsn", "--json"),
+        ("erase a -c x -k k", "add --yes, or --dry-run"),
         ("explode a", "explode"),
         ("inspect a --engine flink", "'flink' is not one of"),
         ("inspect a --master yarn", "say --engine spark"),

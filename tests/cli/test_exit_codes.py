@@ -119,6 +119,7 @@ COMMANDS = [
     ("add", ["add", "a", "-c", "id"]),
     ("add", ["add", "a", "-c", "id", "--table"]),
     ("drop", ["drop", "a"]),
+    ("erase", ["erase", "a", "-c", "id", "-k", "keys", "--yes"]),
     ("recover", ["recover", "a"]),
     ("verify", ["verify", "a"]),
     ("prune", ["prune", "a", "-w", "id = 1"]),

@@ -1,0 +1,247 @@
+"""`erase`: rows with given keys leave the files."""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    IndexNotFoundError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.filters.stored import index_of
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.format.schema import format_path, parse_path
+from parquet_bloom.predicates.binding import why_conflicting
+from parquet_bloom.results import FailedFile, Table
+from parquet_bloom.storage.cache import Cache
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.folder import INDEX_FOLDER
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, is_local, listed
+from parquet_bloom.storage.rewrite import summaries_above
+from parquet_bloom.tables.detect import table_around
+from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file, plan_erasure, preview_erasure
+from parquet_bloom.verbs.index import purge
+from parquet_bloom.verbs.keys import read_keys, require_no_null, stored_keys
+from parquet_bloom.verbs.lookup import Hit, Search, outcomes
+from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
+from parquet_bloom.verbs.retrofit import carry_out, find_with_targets, is_left_alone, left_alone, raise_refusals
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Erased(Table):
+    """The result of `erase`, a row for each file; `stale_indexes` are the indexes that could not be refreshed."""
+
+    TRUTH: ClassVar[str] = ".rows_erased, or .errors"
+
+    rows: tuple[FileErased, ...]
+    stale_indexes: tuple[FailedFile, ...] = ()
+
+    @property
+    def rows_erased(self) -> int:
+        """How many rows left the files, or would leave them."""
+        return sum(row.rows_erased for row in self.rows)
+
+    @property
+    def errors(self) -> tuple[FileErased | FailedFile, ...]:
+        """The files that were refused, which may still have rows with the keys, and the indexes that are stale."""
+        return (*(row for row in self.rows if row.error), *self.stale_indexes)
+
+
+def erase(
+    paths: PathLike | Iterable[PathLike],
+    column: str,
+    keys: Any,
+    *,
+    timezone: str | None = None,
+    keep_empty: bool = False,
+    dry_run: bool = False,
+    any_name: bool = False,
+    strict: bool = False,
+    jobs: int | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Erased:
+    """Return what was done to take the rows with `keys` out of the files.
+
+    Row groups without the keys are copied byte for byte, the others written again without these rows. Each new file is
+    searched for the keys, and then replaces the old one atomically; files without the keys are not touched. Earlier
+    versions of an object, backups and snapshots keep the rows, and `drop` with `restore` does not bring them back.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        column: The leaf column that holds the keys. It may be in a struct, and not in a list.
+        keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
+            one; or the path of a file: Parquet or CSV with such a column, or text with one key per line. NULL is
+            refused.
+        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        keep_empty: Keep a file that has no rows left. By default it is removed.
+        dry_run: Only report what would be done.
+        any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        strict: Raise for the first file that is refused, before anything is written.
+        jobs: Threads, each of which writes one file at a time. By default one for each processor.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all.
+
+    Returns:
+        An `Erased`: a row for each file. `.rows_erased` counts the rows; `.errors` are the files that were refused.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        TypeError: The keys are none of these.
+        LiteralError: A key is NULL, or no file's column can be compared with a key.
+        ColumnNotFoundError: No file has the column.
+        UnsupportedError: A path is in a Delta, Iceberg, Hudi or Paimon table, or the files hold the column as types
+            that are not compared in the same way.
+
+    Examples:
+        >>> parquet_bloom.erase("events", "id", [7], dry_run=True).rows_erased
+        1
+        >>> [(row.status, row.rows_erased) for row in parquet_bloom.erase("events", "id", [7])]
+        [('unchanged', 0), ('written', 1)]
+    """
+    path = parse_path(column)
+    read = read_keys(keys, path[-1])
+    require_no_null(read)
+    given = listed(paths)
+    sources, _ = find_with_targets(given, None, filesystem=filesystem, storage_options=storage_options)
+    refuse_tables(sources)
+    search = Search(
+        path,
+        read,
+        timezone=timezone,
+        cache=Cache(0),
+        index=index_of(given, sources, storage_options=storage_options, filesystem=filesystem, cache=Cache(0)),
+        storage_options=storage_options,
+        checks=Checks(num_threads(None)),
+        budget=0,  # a row group that keys pass by chance is searched in any case
+    )
+    plans = _plans(sources, search, any_name=any_name, keep_empty=keep_empty, jobs=jobs, progress=progress)
+    raise_refusals(plans, strict=strict)
+    if dry_run:
+        return Erased(tuple(preview_erasure(plan) for plan in plans))
+    tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
+
+    def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
+        if not plan.has_work:
+            return plan.result("unchanged")
+        with tick.part(plan.source.size, plan.source.size) as count:
+            plan.notes += summaries_above(plan.source, _SUMMARY)
+            return erase_file(plan, stop=stop, count=count)
+
+    rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
+    changed = [plan.source for plan, row in zip(plans, rows, strict=True) if row.status in ("written", "removed")]
+    return Erased(rows, tuple(_refresh_indexes(changed, jobs, storage_options)))
+
+
+_SUMMARY = "{} still has the old footers, with bounds of the erased rows: write it again, or remove it"
+
+
+def refuse_tables(sources: Iterable[Source]) -> None:
+    """Raise `UnsupportedError` if a file is in a table, whose snapshots would miss it."""
+    of_folders = {source.path if _is_link(source) else posixpath.dirname(source.path): source for source in sources}
+    for source in of_folders.values():
+        if (table := table_around(source.fs, source.path)) is not None:
+            kind, root = table
+            raise UnsupportedError(
+                f"{root} is a {kind} table, whose files must not change behind its back; delete the rows with the "
+                "table's own engine"
+            )
+
+
+def _is_link(source: Source) -> bool:
+    return source.local is not None and source.local.is_symlink()
+
+
+# ---- planning ----------------------------------------------------------------------------
+
+
+def _plans(
+    sources: list[Source],
+    search: Search,
+    *,
+    any_name: bool,
+    keep_empty: bool,
+    jobs: int | None,
+    progress: Progress | None,
+) -> list[ErasePlan]:
+    """Return what is to be done to each file; nothing is written yet."""
+    found: dict[Source, list[Hit] | Exception] = {}
+    for source, outcome in outcomes(sources, search, progress=progress):
+        found[source] = outcome  # one that changed comes again
+    if search.findings.conflicting:
+        raise UnsupportedError(why_conflicting(format_path(search.path)))
+    errors = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
+    if errors and len(errors) == len(found) and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors):
+        raise errors[0]
+    tasks = [
+        (ErasePlan(source, None, keep_empty=keep_empty), found[source])
+        for source in sources
+        if source in found  # or it is not Parquet
+    ]
+
+    def planned(task: tuple[ErasePlan, list[Hit] | Exception]) -> ErasePlan:
+        plan, outcome = task
+        if is_left_alone(plan.source, None, any_name):
+            return left_alone(plan)
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome:
+                _plan_one(plan, search, outcome)
+        except (ParquetBloomError, OSError) as error:
+            plan.kept.clear()
+            plan.error = error.with_traceback(None)
+        return plan
+
+    return list(map_in_order(planned, tasks, num_threads(jobs), threading.Event()))
+
+
+def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit]) -> None:
+    source = plan.source
+    plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
+    leaf = source.find_leaf(plan.footer.leaves, search.path)
+    keys = stored_keys(leaf, search.keys, search.timezone)
+    numbers = [hit.row_group for hit in hits]
+    candidates = None if None in numbers else [number for number in numbers if number is not None]
+    plan_erasure(plan, leaf, keys, candidates)
+
+
+# ---- indexes -----------------------------------------------------------------------------
+
+
+def _refresh_indexes(
+    changed: Iterable[Source], jobs: int | None, storage_options: StorageOptions
+) -> Iterator[FailedFile]:
+    """Bring the indexes in the folders above changed files up to date; yield those that could not be.
+
+    What they have of the old files is of no use to anyone, but could still tell that a key had been there.
+    """
+    for root in _indexed_folders(changed):
+        try:
+            purge(root, jobs=jobs, storage_options=storage_options)
+        except IndexNotFoundError:
+            continue
+        except (ParquetBloomError, OSError) as error:
+            yield FailedFile(f"{root.rstrip('/')}/{INDEX_FOLDER}", describe_error(error))
+
+
+def _indexed_folders(changed: Iterable[Source]) -> Iterator[str]:
+    seen: set[tuple[int, str]] = set()
+    for source in changed:
+        folder = posixpath.dirname(source.path)
+        while folder and (id(source.fs), folder) not in seen:
+            seen.add((id(source.fs), folder))
+            if is_directory(source.fs, f"{folder}/{INDEX_FOLDER}"):
+                yield folder if is_local(source.fs) else source.fs.unstrip_protocol(folder)
+            folder = posixpath.dirname(folder) if folder != "/" else ""

@@ -1,0 +1,473 @@
+"""How rows leave a file: planned from its footer and its key column, then written as a new file, and proved.
+
+Row groups without the keys are copied byte for byte (`format/assembly.py`), the others are written again without these
+rows (`storage/reencode.py`), with filters of the same columns. The new file is searched for the keys before it becomes
+visible.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from parquet_bloom.errors import CorruptFileError, UnsupportedError, describe_error
+from parquet_bloom.filters import hudi
+from parquet_bloom.filters.parquet import stored_filter, why_distrusted
+from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_offset_indexes, require_apart
+from parquet_bloom.format.footer import MAGIC, Footer, Plan, parse_footer
+from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.format.thrift_io import decode
+from parquet_bloom.results import Record
+from parquet_bloom.storage.drive import read_range, run
+from parquet_bloom.storage.rewrite import Composition, compose
+from parquet_bloom.values.arrays import PlainKeys, plain_array
+from parquet_bloom.values.encoding import why_unbuildable
+from parquet_bloom.verbs.add_files import AddOptions, build_filter
+from parquet_bloom.verbs.retrofit import Edits, FilePlan, append_checked, append_footer, note_stale, require_writable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from parquet_bloom.storage.columns import ColumnChunks
+
+ErasureStatus = Literal["written", "removed", "unchanged", "planned", "refused"]
+"""What came of a file."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileErased(Record):
+    """What `erase` did to one file.
+
+    `status` is `written`, `removed` (it had no other rows), `unchanged` (it has no row with a key), `planned` (dry run:
+    `bytes_written` is an estimate) or `refused`, with the `error`. `row_groups_dropped` are those without any row left.
+    `notes` are sentences that the user should see.
+    """
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("path", "status", "rows_erased", "bytes_written", "error")
+
+    path: str
+    status: ErasureStatus
+    rows_erased: int = 0
+    row_groups_copied: int = 0
+    row_groups_rewritten: int = 0
+    row_groups_dropped: int = 0
+    bytes_before: int = 0
+    bytes_written: int = 0
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class ErasePlan(FilePlan[FileErased]):
+    """What is to leave one file: `kept` has, for each row group that is not copied, which of its rows stay."""
+
+    leaf: LeafColumn | None = None
+    keys: PlainKeys | None = None
+    kept: dict[int, pa.BooleanArray] = field(default_factory=dict)
+    keep_empty: bool = False
+
+    @property
+    def rows_erased(self) -> int:
+        """How many rows leave."""
+        return sum(len(rows) - rows.true_count for rows in self.kept.values())
+
+    @property
+    def dropped(self) -> list[int]:
+        """The row groups without any row left."""
+        return [number for number, rows in self.kept.items() if not rows.true_count]
+
+    @property
+    def copied(self) -> list[int]:
+        """The row groups that stay as they are."""
+        assert self.footer is not None
+        return [number for number in range(self.footer.num_row_groups) if number not in self.kept]
+
+    @property
+    def empties(self) -> bool:
+        """Whether the file has no rows left, and is to be removed."""
+        assert self.footer is not None
+        return not self.keep_empty and len(self.dropped) == self.footer.num_row_groups
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the file changes."""
+        return self.error is None and bool(self.kept)
+
+    def result(self, status: Any, **fields: Any) -> FileErased:
+        """Return what came of the file."""
+        counts = {}
+        if self.has_work:
+            counts = {
+                "rows_erased": self.rows_erased,
+                "row_groups_copied": len(self.copied),
+                "row_groups_rewritten": len(self.kept) - len(self.dropped),
+                "row_groups_dropped": len(self.dropped),
+            }
+        return FileErased(
+            self.source.name, status, bytes_before=self.source.size, notes=tuple(self.notes), **(counts | fields)
+        )
+
+    def refused(self, error: Exception) -> FileErased:
+        """Return that nothing came of it, and why."""
+        self.kept.clear()
+        return self.result("refused", error=describe_error(error))
+
+
+# ---- planning ----------------------------------------------------------------------------
+
+
+def plan_erasure(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys, candidates: Iterable[int] | None) -> None:
+    """Find the rows with a key in the file of a plan, which has its footer; nothing is written.
+
+    `candidates` are the row groups that may have one, None for all. If one has, all others are searched, too, for what
+    remains of the file must not have a key. Raises what keeps the file from being changed.
+    """
+    import pyarrow as pa
+
+    footer = plan.footer
+    assert footer is not None
+    if leaf.is_repeated:
+        raise UnsupportedError(
+            f"column {leaf.name} has lists: a row can have several keys, of which one alone may match"
+        )
+    plan.leaf, plan.keys = leaf, keys
+    chunks = _column_chunks(plan)
+    numbers = [number for number, group in enumerate(footer.row_groups) if group.num_rows]
+    first = numbers if candidates is None else sorted({*candidates} & {*numbers})
+    for number in first:
+        _search(plan, chunks, number)
+    if not plan.rows_erased:
+        plan.kept.clear()
+        return
+    for number, group in enumerate(footer.row_groups):
+        if not group.num_rows:
+            plan.kept[number] = pa.array([], pa.bool_())  # it is not worth a copy
+        elif number not in first:
+            _search(plan, chunks, number)
+    _require_erasable(plan)
+
+
+def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
+    """Note which rows of a row group stay, if it has a key in any way."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    footer, leaf, keys = plan.footer, plan.leaf, plan.keys
+    assert footer is not None
+    assert leaf is not None
+    assert keys is not None
+    if problem := footer.chunk_problem(row_group, leaf):
+        raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
+    num_rows = footer.row_groups[row_group].num_rows
+    dictionary = chunks.dictionary(row_group, leaf)
+    is_mentioned = any(_has_key(keys, part) for part in (dictionary, _bounds(plan, row_group)) if part is not None)
+    if not is_mentioned and chunks.has_dictionary_alone(row_group, leaf):
+        return
+    parts = [keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)]
+    hit = pa.concat_arrays(parts) if parts else pa.repeat(pa.scalar(False), num_rows)
+    if is_mentioned or hit.true_count:
+        plan.kept[row_group] = pc.invert(hit)
+
+
+def _has_key(keys: PlainKeys, array: pa.Array) -> bool:
+    return bool(keys.found_in(array).true_count)
+
+
+def _bounds(plan: ErasePlan, row_group: int) -> pa.Array:
+    """Return the bounds in a key chunk's statistics and column index that are values of the column."""
+    footer, leaf = plan.footer, plan.leaf
+    assert footer is not None
+    assert leaf is not None
+    chunk = footer.whole_column_chunk(row_group, leaf.index)
+    index = None
+    place = old_parts(footer, row_group, leaf, None).column_index
+    if place is not None:
+        index, _ = decode(ttypes.ColumnIndex, read_range(plan.source, place))
+    return _bounds_in(leaf, chunk.meta_data.statistics, index)
+
+
+def _bounds_in(leaf: LeafColumn, statistics: Any, index: Any) -> pa.Array:
+    bounds = [] if statistics is None else [statistics.min, statistics.max, statistics.min_value, statistics.max_value]
+    if index is not None:
+        bounds += [*(index.min_values or ()), *(index.max_values or ())]
+    values = {bound for bound in bounds if bound is not None and (leaf.width is None or len(bound) == leaf.width)}
+    return plain_array(leaf, values)
+
+
+def _require_erasable(plan: ErasePlan) -> None:
+    """Raise unless the file can be written again without loss."""
+    from parquet_bloom.storage.reencode import why_not_written
+
+    footer = plan.footer
+    assert footer is not None
+    require_writable(plan.source, plan.target, footer, False, plan.notes, for_swap=True)
+    if any(entry.encode() in footer.notes for entry in hudi.ENTRIES):
+        raise UnsupportedError(
+            "the file is a base file of Hudi: its footer has a filter and the range of its record keys, which Hudi's "
+            "readers rely on; delete the rows with Hudi"
+        )
+    if footer.created_by.startswith("parquet-mr version 1.") and _minor(footer.created_by) < (2, 9):
+        raise UnsupportedError("parquet-mr before 1.2.9 wrote wrong sizes of column chunks; write the file again")
+    left = [number for number in range(footer.num_row_groups) if number not in plan.dropped]
+    for row_group in left:
+        for leaf in footer.leaves:
+            if problem := footer.chunk_problem(row_group, leaf):
+                raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
+    require_apart(footer, left)
+    for row_group in plan.kept.keys() & {*left}:
+        if reason := why_not_written(footer, row_group):
+            raise UnsupportedError(reason)
+
+
+def _minor(created_by: str) -> tuple[int, ...]:
+    numbers = created_by.removeprefix("parquet-mr version 1.").partition(" ")[0].partition("-")[0].split(".")
+    return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
+
+
+def preview_erasure(plan: ErasePlan) -> FileErased:
+    """Return what would be done to a planned file."""
+    footer = plan.footer
+    if plan.error is not None:
+        return plan.refused(plan.error)
+    if not plan.has_work:
+        return plan.result("unchanged")
+    assert footer is not None
+    if plan.empties:
+        return plan.result("planned")
+    estimate = len(MAGIC) + len(footer.raw) + 8
+    for number, group in enumerate(footer.row_groups):
+        if number in plan.dropped:
+            continue
+        size = sum(len(pages_of(footer, number, leaf)) for leaf in footer.leaves)
+        rows = plan.kept.get(number)
+        estimate += size if rows is None else size * rows.true_count // max(1, group.num_rows)
+    return plan.result("planned", bytes_written=estimate)
+
+
+# ---- writing -----------------------------------------------------------------------------
+
+
+def erase_file(
+    plan: ErasePlan, *, stop: threading.Event | None = None, count: Callable[[int], None] = lambda num_bytes: None
+) -> FileErased:
+    """Return what was done to a planned file: it is replaced, or the new one is written to the plan's `target`.
+
+    A file that is left without rows is removed, but not where there is a target: then nothing is written.
+    """
+    if not plan.has_work:
+        return plan.result("unchanged")
+    if plan.empties and plan.target is not None:
+        return plan.result("removed")
+    with compose(plan.source, target=plan.target) as out:
+        note_stale(out, plan.notes)
+        if plan.empties:
+            out.remove()
+            return plan.result("removed")
+        footer = _write(plan, out, stop or threading.Event(), count)
+        _prove(plan, footer, out)
+        out.commit()
+    return plan.result("written", bytes_written=out.position)
+
+
+@dataclass(frozen=True, slots=True)
+class _OldFilters:
+    """Where the filters of the copied row groups are, and the rates of those to build again."""
+
+    extents: Mapping[tuple[int, int], ByteRange]
+    rates: Mapping[tuple[int, int], float]
+
+
+def _write(plan: ErasePlan, out: Composition, stop: threading.Event, count: Callable[[int], None]) -> Footer:
+    """Write the new file; return its footer."""
+    from parquet_bloom.storage.reencode import without_rows
+
+    footer = plan.footer
+    assert footer is not None
+    copied, dropped = plan.copied, {*plan.dropped}
+    filters = run(plan.source, _read_filters(plan))
+    places = {
+        (number, leaf.index): old_parts(footer, number, leaf, filters.extents.get((number, leaf.index)))
+        for number in copied
+        for leaf in footer.leaves
+    }
+    indexes = run(plan.source, read_offset_indexes(places))
+    assembly = Assembly(footer, places, indexes)
+    out.append(assembly.begin())
+    numbers = [number for number in range(footer.num_row_groups) if number not in dropped]
+    for number in numbers:
+        if stop.is_set():
+            raise CancelledError
+        if number in plan.kept:
+            rows = plan.kept[number]
+            assembly.replace(number, rows.true_count)
+            for chunk in without_rows(plan.source, footer, number, rows):
+                append_checked(out, assembly.add_chunk(number, chunk))
+        else:
+            for extent in assembly.copy(number):
+                out.append_from(*extent)
+        count(sum(len(pages_of(footer, number, leaf)) for leaf in footer.leaves))
+    for part in assembly.tail():
+        if isinstance(part, ByteRange):
+            out.append_from(*part)
+        else:
+            append_checked(out, part)
+    if out.position != assembly.position:
+        raise OSError("the new file is not as long as was planned")
+    raw = assembly.footer(_notes(footer, sum(_num_rows(plan, number) for number in numbers)))
+    new = parse_footer(out.position + len(raw) + 8, raw)
+    edits = _add_filters(plan, new, filters.rates, {old: at for at, old in enumerate(numbers)}, out)
+    append_footer(out, new, edits)
+    size = out.position
+    tail = int.from_bytes(out.read(size - 8, 4), "little")
+    return parse_footer(size, out.read(size - 8 - tail, tail))
+
+
+def _num_rows(plan: ErasePlan, row_group: int) -> int:
+    assert plan.footer is not None
+    rows = plan.kept.get(row_group)
+    return plan.footer.row_groups[row_group].num_rows if rows is None else rows.true_count
+
+
+def _read_filters(plan: ErasePlan) -> Plan[_OldFilters]:
+    """Plan to find the filters of a file; those that must not prune are noted, and not taken over."""
+    footer = plan.footer
+    assert footer is not None
+    extents: dict[tuple[int, int], ByteRange] = {}
+    rates: dict[tuple[int, int], float] = {}
+    lost: dict[str, None] = {}
+    for row_group, leaf in footer.chunks_with_filters(footer.leaves):
+        key = row_group, leaf.index
+        stored = yield from stored_filter(footer, row_group, leaf)
+        if stored is None:
+            continue
+        if stored.problem is not None or stored.location is None:
+            lost[f"the filters of column {leaf.name} were left out: {stored.problem}"] = None
+        elif row_group not in plan.kept:
+            offset = stored.location.offset
+            extents[key] = ByteRange(offset, offset + stored.length)
+        elif stored.bloom is not None and not why_unbuildable(leaf):
+            rates[key] = min(max(stored.bloom.fpp, LEAST_RATE), MOST_RATE)
+    plan.notes += lost
+    return _OldFilters(extents, rates)
+
+
+LEAST_RATE, MOST_RATE = 0.001, 0.1
+"""A filter that is built again has the rate of the old one, but for these limits: that one may be far too large."""
+
+
+def _add_filters(
+    plan: ErasePlan,
+    new: Footer,
+    rates: Mapping[tuple[int, int], float],
+    numbers: Mapping[int, int],
+    out: Composition,
+) -> Edits:
+    """Append the filters of the row groups that were written again; return where they are."""
+    from parquet_bloom.storage.columns import WrittenChunks
+
+    chunks = WrittenChunks(plan.source, new, lambda start, stop: out.read(start, stop - start))
+    edits: Edits = {}
+    for (old, index), rate in rates.items():
+        if old not in numbers:
+            continue
+        row_group, leaf = numbers[old], new.leaves[index]
+        if not chunks.value_bound(row_group, leaf):
+            continue
+        bloom = build_filter(chunks, row_group, leaf, AddOptions((leaf.path,), fpp=rate), lambda: False)
+        if bloom.is_empty and why_distrusted(new, row_group, leaf, bloom):
+            continue
+        data = bloom.to_bytes()
+        edits[row_group, index] = append_checked(out, data), len(data)
+    return edits
+
+
+def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
+    """Raise unless the new file has the rows that it should, and no key in its pages and bounds."""
+    from parquet_bloom.storage.columns import WrittenChunks
+
+    assert plan.leaf is not None
+    assert plan.keys is not None
+    assert plan.footer is not None
+    leaf = footer.leaves[plan.leaf.index]
+    if footer.num_rows != plan.footer.num_rows - plan.rows_erased:
+        raise CorruptFileError("the new file has another number of rows than it should; nothing was written")
+
+    def read_at(start: int, stop: int) -> bytes:
+        return out.read(start, stop - start)
+
+    chunks = WrittenChunks(plan.source, footer, read_at)
+    for row_group in range(footer.num_row_groups):
+        chunk = footer.whole_column_chunk(row_group, leaf.index)
+        index = None
+        if (place := old_parts(footer, row_group, leaf, None).column_index) is not None:
+            index, _ = decode(ttypes.ColumnIndex, read_at(*place))
+        arrays = [_bounds_in(leaf, chunk.meta_data.statistics, index)]
+        if (dictionary := chunks.dictionary(row_group, leaf)) is not None:
+            arrays.append(dictionary)
+        for array in _with_all(arrays, chunks.values(row_group, leaf)):
+            if _has_key(plan.keys, array):
+                raise CorruptFileError("a key is still in the new file; nothing was written")
+
+
+def _with_all(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
+    yield from first
+    yield from rest
+
+
+# ---- what writers noted in the footer --------------------------------------------------------
+
+
+def _notes(footer: Footer, num_rows: int) -> dict[str, str | None]:
+    """Return the entries of the key-value metadata that are to change: pandas counts the rows there."""
+    if b"pandas" not in footer.notes:
+        return {}
+    entries = footer.key_values
+    changes: dict[str, str | None] = {}
+    if (pandas := entries.get("pandas")) is not None and (counted := _counted(pandas, num_rows)) is not None:
+        changes["pandas"] = counted
+    if (schema := entries.get("ARROW:schema")) is not None and (counted := _counted_schema(schema, num_rows)):
+        changes["ARROW:schema"] = counted
+    return changes
+
+
+def _counted(text: str, num_rows: int) -> str | None:
+    """Return pandas' metadata with an index of as many rows, None if it has no such index."""
+    try:
+        noted = json.loads(text)
+        ranges = [index for index in noted["index_columns"] if isinstance(index, dict) and index["kind"] == "range"]
+        for index in ranges:
+            index["stop"] = index["start"] + index["step"] * num_rows
+    except (ValueError, KeyError, TypeError):
+        return None
+    return json.dumps(noted) if ranges else None
+
+
+def _counted_schema(text: str, num_rows: int) -> str | None:
+    """Return Arrow's schema, in which pandas' metadata is as well."""
+    import base64
+
+    import pyarrow as pa
+
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+        noted = dict(schema.metadata or {})
+        counted = _counted(noted[b"pandas"].decode(), num_rows)
+    except (pa.ArrowException, ValueError, KeyError):
+        return None
+    if counted is None:
+        return None
+    schema = schema.with_metadata(noted | {b"pandas": counted.encode()})
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _column_chunks(plan: ErasePlan) -> ColumnChunks:
+    from parquet_bloom.storage.columns import ColumnChunks
+
+    assert plan.footer is not None
+    return ColumnChunks(plan.source, plan.footer)
