@@ -50,6 +50,7 @@ from parquet_bloom.cli.options import (
 from parquet_bloom.cli.output import (
     LISTED,
     count_text,
+    is_terminal,
     print_added,
     print_attached,
     print_candidates,

@@ -92,9 +92,9 @@ class ColumnChunks:
     def dictionary(self, row_group: int, leaf: LeafColumn) -> pa.Array | None:
         """Return the dictionary of a chunk, which may have values that no row has; None without one."""
         chunk = self._chunk(row_group, leaf)
-        if not _has_dictionary_page(chunk):
+        if not has_dictionary_page(chunk):
             return None
-        with self._named_errors(row_group, leaf):
+        with named_errors(self._source, self._at(row_group, leaf)):
             return self._carry_out(_read_dictionary(chunk, leaf, self._footer.start))
 
     def _carry_out(self, plan: Plan[_Result]) -> _Result:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.assembly import NewChunk, moved_index, pages_of
 from parquet_bloom.format.fields import (
     BINARY,
@@ -34,12 +34,11 @@ from parquet_bloom.format.fields import (
     structs_in,
     text,
 )
-from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
+from parquet_bloom.format.footer import MAGIC, Footer, pages_extent
 from parquet_bloom.format.parquet_thrift import ttypes
-from parquet_bloom.format.ranges import COALESCE_LIMIT, ByteRange
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.storage.columns import BATCH_BYTES
+from parquet_bloom.storage.columns import BATCH_BYTES, named_errors, read_extents
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.values.bounds import bounds_of, is_in_physical_order
@@ -91,17 +90,9 @@ def without_rows(source: Source, footer: Footer, row_group: int, keep: pa.Boolea
     """
     for column in _columns(footer):
         leaves = [footer.leaves[index] for index in column.leaves]
-        try:
+        at = f"row group {row_group}, column {leaves[0].name}" if leaves else "a group without columns"
+        with named_errors(source, at):
             yield from _rewritten(source, footer, row_group, column, leaves, keep)
-        except (pa.ArrowNotImplementedError, NotImplementedError) as error:
-            if isinstance(error, UnsupportedError):
-                raise
-            raise UnsupportedError(f"row group {row_group}, column {leaves[0].name}: {error}") from error
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, ConcurrentChangeError) or (isinstance(error, OSError) and error.errno):
-                raise
-            what = f"row group {row_group}, column {leaves[0].name} does not decode: {error}"
-            raise CorruptFileError(what, path=source.name) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +124,8 @@ def _rewritten(
     if not leaves:  # a group without children has no pages
         return
     old = [footer.whole_column_chunk(row_group, leaf.index) for leaf in leaves]
-    parts = run(source, _read_parts([pages_of(footer, row_group, leaf) for leaf in leaves]))
+    extents = [pages_of(footer, row_group, leaf) for leaf in leaves]
+    parts = run(source, read_extents(extents, footer.start, f"row group {row_group}, column {leaves[0].name}"))
     headers = [_first_header(chunk.meta_data, part) for chunk, part in zip(old, parts, strict=True)]
     table = _kept_rows(column, old, parts, keep, source.name)
     parts.clear()
@@ -142,18 +134,6 @@ def _rewritten(
     arrays = [*_leaf_arrays(table.column(0))]
     for leaf, chunk, new, array in zip(leaves, old, written, arrays, strict=True):
         yield _adapted(footer, leaf, chunk, new, array)
-
-
-def _read_parts(wanted: list[ByteRange]) -> Plan[list[bytes]]:
-    pieces = [
-        [ByteRange(at, min(at + COALESCE_LIMIT, stop)) for at in range(start, stop, COALESCE_LIMIT)]
-        for start, stop in wanted
-    ]
-    arrived = iter((yield [piece for of_part in pieces for piece in of_part]))
-    parts = [b"".join(next(arrived) for _ in of_part) for of_part in pieces]
-    if any(len(part) < len(extent) for part, extent in zip(parts, wanted, strict=True)):
-        raise CorruptFileError("the file ends inside its pages")
-    return parts
 
 
 # ---- reading -----------------------------------------------------------------------------
