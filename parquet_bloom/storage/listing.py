@@ -406,7 +406,8 @@ def _missing(error: ImportError) -> str:
     needed = (error.__cause__ if isinstance(error.__cause__, ImportError) else error).name
     if needed is None:
         return str(error)
-    package = "'parquet-bloom[s3]'" if needed == "s3fs" else needed
+    extra = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.get(needed)
+    package = f"'parquet-bloom[{extra}]'" if extra else needed
     return f"reading such URLs needs {needed}: pip install {package}"
 
 
@@ -673,7 +674,9 @@ DATES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 def remote_version(info: dict[str, Any]) -> str:
-    """Return what identifies an object's content: its ETag or generation, or its time."""
+    """Return what identifies an object's content: its generation or ETag, or its time."""
+    if (generation := info.get("generation")) is not None:  # Google's ETag also changes with the metadata
+        return f"{info['size']}-{generation}"
     for key in (*_TAGS, *DATES):
         if info.get(key) is not None:
             return f"{info['size']}-{one_spelling(info[key])}"
@@ -683,7 +686,7 @@ def remote_version(info: dict[str, Any]) -> str:
 def _is_mtime_stable(fs: Any, info: dict[str, Any]) -> bool:
     if not hasattr(fs, "_fs_token"):
         return False
-    if any(info.get(key) is not None for key in _TAGS):
+    if any(info.get(key) is not None for key in ("generation", *_TAGS)):
         return True
     for key in DATES:
         if (value := info.get(key)) is not None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.format.ranges import ByteRange
-from parquet_bloom.storage import in_place, local_files, s3
+from parquet_bloom.storage import azure, gcs, in_place, local_files, s3
 from parquet_bloom.storage.drive import changes, etag, read_range
 from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
 from parquet_bloom.storage.store_errors import ask
@@ -134,6 +134,10 @@ def rewrite(source: Source, keep: int, *, target: str | None = None, keep_mtime:
         return local_files.Rewrite(source.local, keep, version=source.version, target=new, keep_mtime=keep_mtime)
     if s3.is_s3(source.fs):
         return s3.S3Rewrite(source.fs, source.path, keep, etag=etag(source), target=target)
+    if gcs.is_gcs(source.fs):
+        return gcs.GcsRewrite(source.fs, source.path, keep, size=source.size, generation=etag(source), target=target)
+    if azure.is_azure(source.fs):
+        return azure.AzureRewrite(source.fs, source.path, keep, etag=etag(source), target=target)
     return _ObjectRewrite(source, keep, target)
 
 

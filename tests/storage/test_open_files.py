@@ -117,7 +117,8 @@ def test_a_tilde_is_the_home_directory(lake, monkeypatch):
     ("url", "module", "advice"),
     [
         ("s3://lake/a.parquet", "s3fs", "pip install 'parquet-bloom[s3]'"),
-        ("gs://lake/a.parquet", "gcsfs", "pip install gcsfs"),
+        ("gs://lake/a.parquet", "gcsfs", "pip install 'parquet-bloom[gcs]'"),
+        ("abfs://lake/a.parquet", "adlfs", "pip install 'parquet-bloom[azure]'"),
     ],
 )
 def test_a_url_says_what_to_install_for_it(url, module, advice, monkeypatch):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,3 +90,18 @@ def only_error(result: Any) -> str:
     (row,) = result.rows
     assert row.status == "refused"
     return row.error
+
+
+def blob(num_bytes: int, first: int = 0) -> bytes:
+    """Returns a file of a little more than so many bytes, with four row groups of 500 ids."""
+    payload = num_bytes // 2000
+    noise = np.random.default_rng(first).bytes(2000 * payload)
+    table = pa.table(
+        {
+            "id": np.arange(first, first + 2000) * 3,
+            "payload": [noise[i * payload : (i + 1) * payload] for i in range(2000)],
+        }
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, row_group_size=500, compression="none", use_dictionary=False)
+    return buffer.getvalue()

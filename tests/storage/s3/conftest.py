@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from stores import KEYS, Calls, connected
 
@@ -44,24 +40,3 @@ def bucket(other: Any) -> str:
     name = f"bucket-{next(_numbers)}"
     other.create_bucket(Bucket=name)
     return name
-
-
-@pytest.fixture(scope="session")
-def blobs() -> dict[str, bytes]:
-    """Two files: one below the least size of a part, and one above it."""
-    return {"small": blob(200_000), "large": blob(6 * 1024 * 1024)}
-
-
-def blob(num_bytes: int, first: int = 0) -> bytes:
-    """Returns a file of a little more than so many bytes, with four row groups of 500 ids."""
-    payload = num_bytes // 2000
-    noise = np.random.default_rng(first).bytes(2000 * payload)
-    table = pa.table(
-        {
-            "id": np.arange(first, first + 2000) * 3,
-            "payload": [noise[i * payload : (i + 1) * payload] for i in range(2000)],
-        }
-    )
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, row_group_size=500, compression="none", use_dictionary=False)
-    return buffer.getvalue()
