@@ -101,7 +101,7 @@ class Room:
                 header = page.data_page_header or page.data_page_header_v2
                 if header is None:  # a dictionary: each value may be as long as all of it
                     largest = max(largest, page.uncompressed_page_size)
-                size += page.uncompressed_page_size + (header.num_values if header else 0)
+                size += page.uncompressed_page_size + max(0, (header and header.num_values) or 0)
                 if size > self.left:
                     self.take(size, name)
         return max(1, min(_MOST_ROWS, self.left // largest))
@@ -271,7 +271,8 @@ def _pages(data: Any, start: int, stop: int) -> Iterator[Any]:
             header, size = decode(ttypes.PageHeader, bytes(data[start : min(stop, start + _PAGE_HEADER)]))
         except CorruptFileError:
             header, size = decode(ttypes.PageHeader, bytes(data[start:stop]))
-        if min(header.compressed_page_size, header.uncompressed_page_size) < 0:
-            raise CorruptFileError("a page has less than no bytes", offset=start)
+        sizes = header.compressed_page_size, header.uncompressed_page_size
+        if None in sizes or min(sizes) < 0:
+            raise CorruptFileError("a page's header does not say how many bytes it has", offset=start)
         yield header
         start += size + header.compressed_page_size
