@@ -89,7 +89,7 @@ class GcsRewrite(ObjectRewrite):
         if head.get("storageClass") == "RAPID":
             return "the object is in a zonal bucket, whose objects cannot be composed"
         if head.get("eventBasedHold") or (head.get("temporaryHold") and self._in_place):
-            return "the object is under a hold, so it cannot be replaced; release the hold, or write elsewhere"
+            return "the object is under a hold, which keeps it or its temporary copy in place; release the hold first"
         until = head.get("retentionExpirationTime") or head.get("retention", {}).get("retainUntilTime")
         if until and self._in_place and datetime.fromisoformat(until) > datetime.now(UTC):
             return f"the object is retained until {until}, and cannot be replaced before"
