@@ -19,6 +19,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, ParquetBloomError, UnsupportedError
+from parquet_bloom.storage.store_errors import code_of
 
 CONFIG = {"max_pool_connections": 64, "read_timeout": 120}
 """Ten connections are too few for rounds of reads, and 15 seconds for copying 5 GiB."""
@@ -157,9 +158,16 @@ class S3Rewrite:
         if self._upload is not None:
             upload, self._upload = self._upload, None
             for _ in range(_ABORTS):
-                with contextlib.suppress(OSError):
+                try:
                     self._to_target("abort_multipart_upload", UploadId=upload)
+                except OSError as failure:
+                    if code_of(failure) == "NoSuchUpload":
+                        return
+                else:
                     return
+            logging.getLogger("parquet_bloom").warning(
+                f"an upload of {self._target_name} may be left in the store; abort it: {upload}"
+            )
 
     def copy(self) -> None:
         """Copy the old object's first `keep` bytes within the store, or fetch them if they are too few for that."""
@@ -211,8 +219,7 @@ class S3Rewrite:
         """
         from email.utils import parsedate_to_datetime
 
-        name = f"s3://{self._target_bucket}/{self._target_key}"
-        left = []
+        name, left = self._target_name, []
         try:
             since = parsedate_to_datetime(self._head["ResponseMetadata"]["HTTPHeaders"]["date"])
             found = self._call("list_multipart_uploads", Bucket=self._target_bucket, Prefix=self._target_key)
@@ -256,7 +263,10 @@ class S3Rewrite:
             etag = self._publish()
         except OSError as error:
             # The answer alone may have been lost; then the call, made again, was refused for its own success.
-            if not self._has_arrived():
+            has_arrived = self._has_arrived()
+            if has_arrived is None:
+                raise OSError(f"{error}; whether {self._target_name} was written is not known") from error
+            if not has_arrived:
                 if _is_refusal(error):
                     raise self._changed() from error
                 raise
@@ -287,31 +297,41 @@ class S3Rewrite:
         self._parts.append(_part(number, answer))
         self._pending.clear()
 
-    def _has_arrived(self) -> bool:
-        with contextlib.suppress(OSError):
+    def _has_arrived(self) -> bool | None:
+        """Return whether the new object is there; None if the store does not tell."""
+        try:
             etag = str(self._to_target("head_object")["ETag"]).strip('"')
-            if not self._in_place or etag != self._etag:
-                self._read_back(etag)
-                return True
-        return False
+            return not (self._in_place and etag == self._etag) and self._reads_back(etag)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return None
 
     def _read_back(self, etag: str) -> None:
         """Raise unless the new part of the object at `etag` is what was written."""
-        import hashlib
-
-        name = f"s3://{self._target_bucket}/{self._target_key}"
-        digest = hashlib.sha256()
+        name = self._target_name
         try:
-            size = self._to_target("head_object", IfMatch=_quoted(etag))["ContentLength"]
-            for start in range(self._keep, self.position, READ_BACK):
-                span = f"bytes={start}-{min(start + READ_BACK, self.position) - 1}"
-                digest.update(self._body(self._to_target("get_object", Range=span, IfMatch=_quoted(etag))))
+            is_same = self._reads_back(etag)
         except OSError as error:
             if _is_refusal(error):
                 raise ConcurrentChangeError(f"{name} was written, and then replaced by another writer") from error
             raise OSError(f"{name} was written, but could not be read back: {error}") from error
-        if size != self.position or digest.digest() != self._digest.digest():
+        if not is_same:
             raise OSError(f"{name} does not read back as it was written")
+
+    def _reads_back(self, etag: str) -> bool:
+        import hashlib
+
+        digest = hashlib.sha256()
+        size = self._to_target("head_object", IfMatch=_quoted(etag))["ContentLength"]
+        for start in range(self._keep, self.position, READ_BACK):
+            span = f"bytes={start}-{min(start + READ_BACK, self.position) - 1}"
+            digest.update(self._body(self._to_target("get_object", Range=span, IfMatch=_quoted(etag))))
+        return bool(size == self.position) and digest.digest() == self._digest.digest()
+
+    @property
+    def _target_name(self) -> str:
+        return f"s3://{self._target_bucket}/{self._target_key}"
 
     def _require_unchanged(self) -> Any:
         try:

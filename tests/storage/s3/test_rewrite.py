@@ -254,6 +254,44 @@ def test_a_failure_at_any_call_leaves_the_old_object_whole(
     assert outcomes.count("refused") >= 4
 
 
+def test_what_became_of_an_object_is_not_known_where_the_store_is_gone(
+    fs: Any, calls: Calls, bucket: str, other: Any, old: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store carries the last call out, and answers nothing any more."""
+    is_gone = []
+
+    def fail(number: int, name: str) -> None:
+        if is_gone:
+            raise ConnectionResetError("no answer")
+
+    def lose(name: str) -> None:
+        if name in ("PutObject", "CompleteMultipartUpload"):
+            is_gone.append(name)
+            raise ConnectionResetError("no answer")
+
+    calls.meddle, calls.after = fail, lose
+    error = only_error(add(f"{bucket}/x.parquet", "id", filesystem=fs))
+    calls.meddle, calls.after = lambda number, name: None, lambda name: None
+    assert error.endswith(f"; whether s3://{bucket}/x.parquet was written is not known")
+    assert content(other, bucket) != old
+    assert ("may be left in the store; abort it" in caplog.text) is (len(old) >= MIN_PART)
+
+
+def test_an_upload_that_cannot_be_given_up_is_named(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["large"])
+
+    def fail(number: int, name: str) -> None:
+        if "UploadPart" in calls.names:
+            raise ConnectionResetError("no answer")
+
+    calls.meddle = fail
+    assert "no answer" in only_error(add(f"{bucket}/x.parquet", "id", filesystem=fs))
+    (upload,) = uploads(other, bucket)
+    assert f"s3://{bucket}/x.parquet may be left in the store; abort it: {upload['UploadId']}" in caplog.text
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_upload_is_given_up_even_if_that_fails_at_first(
     fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes], times: int
