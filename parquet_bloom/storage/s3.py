@@ -324,10 +324,16 @@ class S3Rewrite:
 
         digest = hashlib.sha256()
         size = self._to_target("head_object", IfMatch=_quoted(etag))["ContentLength"]
+        if size != self.position:
+            return False
         for start in range(self._keep, self.position, READ_BACK):
-            span = f"bytes={start}-{min(start + READ_BACK, self.position) - 1}"
-            digest.update(self._body(self._to_target("get_object", Range=span, IfMatch=_quoted(etag))))
-        return bool(size == self.position) and digest.digest() == self._digest.digest()
+            stop = min(start + READ_BACK, self.position)
+            span = f"bytes={start}-{stop - 1}"
+            data = self._body(self._to_target("get_object", Range=span, IfMatch=_quoted(etag)))
+            if len(data) != stop - start:
+                raise OSError(f"the store sent {len(data):,} of {stop - start:,} bytes")
+            digest.update(data)
+        return digest.digest() == self._digest.digest()
 
     @property
     def _target_name(self) -> str:
