@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from parquet_bloom.spark import index
+    from parquet_bloom.spark.finding import find
     from parquet_bloom.spark.joins import semi_join
     from parquet_bloom.spark.lookups import lookup
     from parquet_bloom.spark.reading import read
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "add": "retrofit",
     "drop": "retrofit",
+    "find": "finding",
     "inspect": "reports",
     "lookup": "lookups",
     "prune": "reports",
@@ -31,6 +33,7 @@ _HOMES = {
 __all__ = [
     "add",
     "drop",
+    "find",
     "index",
     "inspect",
     "lookup",

@@ -25,7 +25,7 @@ from parquet_bloom.verbs.verdicts import CANNOT_MATCH, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -54,6 +54,31 @@ def semi_join(
     Every file is read, with the reason in the log, if nothing can be proved: if Spark converts the keys or the column
     to compare them, if the files lack the column, as they do a partition's, or if its text is collated.
     """
+    return rows_of_keys(
+        *(spark, paths, column, keys, columns),
+        row_groups=row_groups,
+        options=options,
+        broadcast_bytes=broadcast_bytes,
+        storage_options=storage_options,
+        progress=progress,
+    )
+
+
+def rows_of_keys(
+    spark: SparkSession,
+    paths: Any,
+    column: str,
+    keys: Any,
+    columns: Sequence[Any] | str | None,
+    *,
+    row_groups: bool,
+    options: Mapping[str, Any] | None,
+    storage_options: SparkOptions,
+    progress: Progress | None,
+    broadcast_bytes: int = BROADCAST_BYTES,
+    places: Sequence[Column] = (),
+) -> DataFrame:
+    """Return what `semi_join` does, with `places` of each row, which only the files' own rows have."""
     paths, storage_options = settled(spark, paths, storage_options)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     path = parse_path(column)
@@ -67,7 +92,11 @@ def semi_join(
             )
         except (ColumnNotFoundError, LiteralError) as error:
             LOG.info("the keys prune nothing: %s", error)
-    rows = _of_row_groups(lake, known) if row_groups and known.places else lake.files(known.files)
+    chosen: list[Any] | None = ["*", *places] if places else None
+    if row_groups and known.places:
+        rows = _of_row_groups(lake, known, chosen)
+    else:
+        rows = lake.files(known.files) if chosen is None else lake.files(known.files).select(*chosen)
     joined = _joined(rows, path, known.frame(spark))
     return joined if columns is None else joined.select(*([columns] if isinstance(columns, str) else columns))
 
@@ -203,7 +232,7 @@ def _narrowed(
     return replace(known, keys=left[0], files=files, places=places, is_small=left[0].nbytes <= limit)
 
 
-def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
+def _of_row_groups(lake: Lake, known: _Known, columns: Sequence[Any] | None) -> DataFrame:
     """Return the rows of the row groups that have candidates, or of their files if row groups cannot be read."""
     from parquet_bloom.spark.row_groups import Unavailable, scan
 
@@ -214,10 +243,10 @@ def _of_row_groups(lake: Lake, known: _Known) -> DataFrame:
     ]
     frame = lake.files(known.files)
     try:
-        return scan(frame, Pruning("the keys", tuple(kept), tuple(known.files)))
+        return scan(frame, Pruning("the keys", tuple(kept), tuple(known.files)), columns=columns)
     except Unavailable as why:
         LOG.warning("reading whole files: %s", why)
-        return frame
+        return frame if columns is None else frame.select(*columns)
 
 
 def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[str, int | None]]) -> RowGroupVerdict:
