@@ -195,7 +195,8 @@ def _bounds(plan: ErasePlan, row_group: int) -> pa.Array:
 def _bounds_in(leaf: LeafColumn, statistics: Any, index: Any) -> pa.Array:
     bounds = [] if statistics is None else [statistics.min, statistics.max, statistics.min_value, statistics.max_value]
     if index is not None:
-        bounds += [*(index.min_values or ()), *(index.max_values or ())]
+        for of_pages in (index.min_values or (), index.max_values or ()):  # those of pages without values are empty
+            bounds += (bound for bound, is_null in zip(of_pages, index.null_pages or (), strict=False) if not is_null)
     values = {bound for bound in bounds if bound is not None and (leaf.width is None or len(bound) == leaf.width)}
     return plain_array(leaf, values)
 

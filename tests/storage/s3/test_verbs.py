@@ -12,7 +12,7 @@ import pytest
 from files import statuses
 from stores import KEYS, Calls, Filter, connected, counting_proxy, laid_out
 
-from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, inspect, lookup, probe, prune, verify
+from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, erase, inspect, lookup, probe, prune, verify
 from parquet_bloom.storage import s3
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import Limits
@@ -209,3 +209,40 @@ def test_add_moves_the_hashed_column_down_and_the_filters_up_and_nothing_else(
     assert traffic.up < filters + footer + MIB
     assert content(other, bucket, "x.parquet")[: len(data)] == data
     print(f"{len(data)=} {hashed=} {filters=} {footer=} {traffic.down=} {traffic.up=}")
+
+
+def test_erase_replaces_and_removes_objects(
+    endpoint: str, bucket: str, other: Any, old: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "TAIL_PART", s3.MIN_PART)
+    url = f"s3://{bucket}/d/x.parquet"
+    options = {"storage_options": {**KEYS, "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}}
+    ids = pq.read_table(pa.BufferReader(old))["id"].to_pylist()
+    add(url, "id", **options)
+    (row,) = erase(url, "id", ids[3:5], **options).rows
+    new = content(other, bucket)
+    assert (row.status, row.error, row.rows_erased, row.bytes_written) == ("written", None, 2, len(new))
+    assert pq.read_table(pa.BufferReader(new))["id"].to_pylist() == [*ids[:3], *ids[5:]]
+    assert verify(url, **options).is_sound
+    assert statuses(erase(url, "id", ids[3:5], **options)) == ["unchanged"]
+    assert other.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
+    assert statuses(erase(url, "id", ids, **options)) == ["removed"]
+    assert "Contents" not in other.list_objects_v2(Bucket=bucket)
+
+
+def test_erase_does_not_replace_an_object_that_was_replaced_meanwhile(
+    endpoint: str, bucket: str, other: Any, old: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"s3://{bucket}/d/x.parquet"
+    options = {"storage_options": {**KEYS, "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}}
+    real = s3.S3Rewrite.commit
+
+    def commit(self: Any) -> None:
+        other.put_object(Bucket=bucket, Key="d/x.parquet", Body=b"another")
+        real(self)
+
+    monkeypatch.setattr(s3.S3Rewrite, "commit", commit)
+    first = pq.read_table(pa.BufferReader(old))["id"][0]
+    (row,) = erase(url, "id", [first], **options).errors
+    assert "changed since it was read" in str(row.error)
+    assert content(other, bucket) == b"another"

@@ -22,7 +22,7 @@ import pytest
 from churn import churning
 from files import only_error, snapshot, statuses, write
 
-from parquet_bloom import _kernel, add, drop
+from parquet_bloom import _kernel, add, drop, erase
 from parquet_bloom.storage.local_files import leftovers as temporary_files
 
 # ---- every call fails once ---------------------------------------------------------------
@@ -86,6 +86,7 @@ ACTIONS: dict[str, Callable[[Path], Any]] = {
     "in place": lambda file: add(file, "name", in_place=True, jobs=1, keep_mtime=True),
     "drop": lambda file: drop(file),
     "restore": lambda file: drop(file, restore=True),
+    "erase": lambda file: erase(file, "id", [7, 120], jobs=1),
     "copy": lambda file: add(file, "name", output=file.with_name("copy.parquet"), jobs=1),
 }
 ERRORS = {
