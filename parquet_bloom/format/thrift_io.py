@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from thrift.protocol.TCompactProtocol import TCompactProtocol, TCompactProtocolAccelerated
+from thrift.protocol.TCompactProtocol import TCompactProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
 from parquet_bloom.errors import CorruptFileError
@@ -50,7 +50,7 @@ def decode(cls: type[_Struct], data: bytes, offset: int = 0) -> tuple[_Struct, i
 def encode(struct: Any) -> bytes:
     """Return a struct's compact encoding. For structs of our own making; never for a file's footer."""
     buffer = TMemoryBuffer()
-    struct.write(TCompactProtocol(buffer))
+    struct.write(TCompactProtocolAccelerated(buffer, fallback=False))
     value: bytes = buffer.getvalue()
     return value
 

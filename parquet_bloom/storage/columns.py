@@ -25,7 +25,7 @@ from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import COALESCE_LIMIT, ByteRange
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
-from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.format.thrift_io import decode, encode, varint
 from parquet_bloom.storage.drive import open_chunk, run
 from parquet_bloom.storage.listing import Source
 
@@ -373,7 +373,10 @@ def _plain_size(values: pa.Array, leaf: LeafColumn) -> int:
 
 
 def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: LeafColumn) -> pa.Array:
-    """Return the values of a compressed, plain-encoded page, which is decoded as a file of that one page."""
+    """Return the values of a compressed, plain-encoded page: as a file of that one page if they are not simple."""
+    kind = _ARROW_TYPES.get(leaf.physical_type)
+    if kind is not None and (plain := _decompressed(page, size, chunk.codec)) is not None:
+        return pa.Array.from_buffers(kind, len(plain) * 8 // kind.bit_width, [None, pa.py_buffer(plain)])
     rle = ttypes.Encoding.RLE
     header = encode(
         ttypes.PageHeader(
@@ -395,6 +398,29 @@ def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: Lea
     metadata = _metadata(leaf, [Repetition.REQUIRED], column, count)
     with pq.ParquetFile(pa.BufferReader(MAGIC + header + page), metadata=metadata) as file:
         return file.read(use_threads=False).column(0).combine_chunks()
+
+
+_ARROW_TYPES = {
+    PhysicalType.INT32: pa.int32(),
+    PhysicalType.INT64: pa.int64(),
+    PhysicalType.FLOAT: pa.float32(),
+    PhysicalType.DOUBLE: pa.float64(),
+}
+
+
+def _decompressed(page: bytes, size: int, codec: int) -> bytes | None:
+    """Return the plain bytes of a page, at most one more than `size`; None for codecs of which they are not sure."""
+    match codec:
+        case ttypes.CompressionCodec.UNCOMPRESSED:
+            return page
+        case ttypes.CompressionCodec.SNAPPY if page.startswith(varint(size)):  # whose output has just this length
+            data: bytes = pa.decompress(page, size, "snappy", asbytes=True)
+            return data
+        case ttypes.CompressionCodec.ZSTD if size >= 0:
+            with pa.CompressedInputStream(pa.BufferReader(page), "zstd") as stream:
+                read: bytes = stream.read(size + 1)
+                return read
+    return None
 
 
 def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: int) -> pq.FileMetaData:

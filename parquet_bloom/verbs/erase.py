@@ -18,7 +18,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
-from parquet_bloom.format.schema import format_path, parse_path
+from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.predicates.binding import why_conflicting
 from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
@@ -27,6 +27,7 @@ from parquet_bloom.storage.folder import INDEX_FOLDER
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, is_local, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables.detect import table_around
+from parquet_bloom.values.arrays import PlainKeys
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file, plan_erasure, preview_erasure
 from parquet_bloom.verbs.index import purge
@@ -190,6 +191,8 @@ def _plans(
         if source in found  # or it is not Parquet
     ]
 
+    known: dict[LeafColumn, PlainKeys] = {}
+
     def planned(task: tuple[ErasePlan, list[Hit] | Exception]) -> ErasePlan:
         plan, outcome = task
         if is_left_alone(plan.source, None, any_name):
@@ -198,7 +201,7 @@ def _plans(
             if isinstance(outcome, Exception):
                 raise outcome
             if outcome:
-                _plan_one(plan, search, outcome)
+                _plan_one(plan, search, outcome, known)
         except (ParquetBloomError, OSError) as error:
             plan.kept.clear()
             plan.error = error.with_traceback(None)
@@ -207,14 +210,16 @@ def _plans(
     return list(map_in_order(planned, tasks, num_threads(jobs), threading.Event()))
 
 
-def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit]) -> None:
+def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[LeafColumn, PlainKeys]) -> None:
+    """Plan what leaves a file; `known` are the keys as each leaf stores them."""
     source = plan.source
     plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
     leaf = source.find_leaf(plan.footer.leaves, search.path)
-    keys = stored_keys(leaf, search.keys, search.timezone)
+    if leaf not in known:
+        known[leaf] = stored_keys(leaf, search.keys, search.timezone)
     numbers = [hit.row_group for hit in hits]
     candidates = None if None in numbers else [number for number in numbers if number is not None]
-    plan_erasure(plan, leaf, keys, candidates)
+    plan_erasure(plan, leaf, known[leaf], candidates)
 
 
 # ---- indexes -----------------------------------------------------------------------------

@@ -142,19 +142,21 @@ def plan_erasure(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys, candidates:
     first = numbers if candidates is None else sorted({*candidates} & {*numbers})
     for number in first:
         _search(plan, chunks, number)
-    if not plan.rows_erased:
-        plan.kept.clear()
+    if not plan.kept:
         return
     for number, group in enumerate(footer.row_groups):
         if not group.num_rows:
             plan.kept[number] = pa.array([], pa.bool_())  # it is not worth a copy
-        elif number not in first:
+            continue
+        if number not in first:
             _search(plan, chunks, number)
+        if number not in plan.kept and _has_key(keys, _bounds(plan, number)):
+            plan.kept[number] = pa.array([True] * group.num_rows)  # written again, its bounds are others
     _require_erasable(plan)
 
 
 def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
-    """Note which rows of a row group stay, if it has a key in any way."""
+    """Note which rows of a row group stay, if it has a key, be it in its dictionary alone."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -164,13 +166,11 @@ def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
     assert keys is not None
     if problem := footer.chunk_problem(row_group, leaf):
         raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
-    num_rows = footer.row_groups[row_group].num_rows
     dictionary = chunks.dictionary(row_group, leaf)
-    is_mentioned = any(_has_key(keys, part) for part in (dictionary, _bounds(plan, row_group)) if part is not None)
+    is_mentioned = dictionary is not None and _has_key(keys, dictionary)
     if not is_mentioned and chunks.has_dictionary_alone(row_group, leaf):
         return
-    parts = [keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)]
-    hit = pa.concat_arrays(parts) if parts else pa.repeat(pa.scalar(False), num_rows)
+    hit = pa.concat_arrays([keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)])
     if is_mentioned or hit.true_count:
         plan.kept[row_group] = pc.invert(hit)
 
