@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include "module_footer.h"
 #include "module_keys.h"
+#include "module_matching.h"
 #include "module_reading.h"
 
 /* z is less than 2^31 by the specification, which also keeps (hash >> 32) * z within 64 bits. */
@@ -413,6 +414,8 @@ static PyMethodDef methods[] = {
     {"find", py_find, METH_VARARGS, find_doc},
     {"run_between", py_run_between, METH_VARARGS, run_between_doc},
     {"mark", py_mark, METH_VARARGS, mark_doc},
+    {"prefixes", py_prefixes, METH_VARARGS, prefixes_doc},
+    {"meet", py_meet, METH_VARARGS, meet_doc},
     {"struct_fields", py_struct_fields, METH_VARARGS, struct_fields_doc},
     {"list_structs", py_list_structs, METH_VARARGS, list_structs_doc},
     {"walk_footer", py_walk_footer, METH_VARARGS, walk_footer_doc},
