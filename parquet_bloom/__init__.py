@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from parquet_bloom.storage.cache import Cache
     from parquet_bloom.storage.drive import Limits, RequestLog
     from parquet_bloom.storage.listing import PathLike, StorageOptions
+    from parquet_bloom.verbs.absent import Absent, absent
     from parquet_bloom.verbs.add import TableKind, add
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.demo import demo
@@ -65,6 +66,7 @@ __version__ = "0.1.0"
 _MODULES = ("hudi", "index", "paimon", "spark")
 
 _HOMES = {
+    "Absent": "verbs.absent",
     "Added": "verbs.add_files",
     "AddedFilter": "verbs.retrofit",
     "Answer": "verbs.verdicts",
@@ -123,6 +125,7 @@ _HOMES = {
     "Verification": "verbs.verify",
     "VerifiedFile": "verbs.verify",
     "VerifiedFilter": "verbs.verify",
+    "absent": "verbs.absent",
     "add": "verbs.add",
     "col": "predicates.tree",
     "demo": "verbs.demo",
@@ -141,6 +144,7 @@ _HOMES = {
 __all__ = [
     "CANNOT_MATCH",
     "MIGHT_MATCH",
+    "Absent",
     "Added",
     "AddedFilter",
     "Answer",
@@ -197,6 +201,7 @@ __all__ = [
     "Verification",
     "VerifiedFile",
     "VerifiedFilter",
+    "absent",
     "add",
     "col",
     "demo",

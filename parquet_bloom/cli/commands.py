@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -51,6 +51,7 @@ from parquet_bloom.cli.output import (
     LISTED,
     count_text,
     is_terminal,
+    print_absent,
     print_added,
     print_attached,
     print_candidates,
@@ -436,7 +437,10 @@ def prune(
     "--output",
     metavar="FILE",
     shell_complete=complete_path,
-    help="Write the candidates to this new Parquet file.",
+    help="Write the candidates, or the absent keys, to this new Parquet file.",
+)
+@click.option(
+    "--absent", "only_absent", is_flag=True, help="Print only the keys that are nowhere, after reading the column."
 )
 @catalog_option
 @as_of_option
@@ -453,25 +457,50 @@ def lookup(
     column: str,
     keys: str,
     output: str | None,
+    only_absent: bool,
     output_format: str,
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Show which row groups may contain which of many keys.
 
+    With --absent: the keys that are nowhere, exactly. The exit code is then 0 if there are such keys, 1 if there are
+    none, 2 if a file could not be read.
+
     \b
     Example:
       parquet-bloom lookup events/ --column id --keys keys.txt -o found.parquet
+      parquet-bloom lookup events/ -c id -k keys.txt --absent > new.txt
       parquet-bloom lookup --engine spark s3://lake/events -c id -k keys.txt
     """
     if output is not None and output_format in ("csv", "parquet"):
         raise click.UsageError("-o writes a Parquet file; --format writes to standard output, so give one of them")
+    if only_absent:
+        _lookup_absent(paths, column, keys, output, output_format, storage_options=storage_options(storage), **options)
     with progress_bar("looking up") as progress:
         candidates = verb(paths, column, keys, storage_options=storage_options(storage), progress=progress, **options)
         num_candidates = print_candidates(candidates, output_format) if output is None else candidates.write(output)
     if output is not None and output_format == "table":
         say(f"{output}: {count_text(num_candidates, 'candidate')}")
     end_with(MATCH if num_candidates else NO_MATCH)
+
+
+def _lookup_absent(
+    paths: tuple[str, ...], column: str, keys: str, output: str | None, output_format: str, **options: Any
+) -> NoReturn:
+    with progress_bar("looking up") as progress:
+        absent = parquet_bloom.absent(paths, column, keys, progress=progress, **options)
+    if output is None:
+        print_absent(absent, output_format)
+    else:
+        absent.write(output)
+    if output_format == "table":
+        said = f"{count_text(len(absent), 'key')} absent"
+        say(f"{output}: {said}" if output else said, err=output is None)
+    print_errors(absent.errors)
+    if len(absent.unknown):
+        say(f"{count_text(len(absent.unknown), 'key')} may be in files that could not be read", err=True)
+    end_with(ERROR if absent.errors else MATCH if len(absent) else NO_MATCH)
 
 
 @main.command()

@@ -196,6 +196,7 @@ _LOCAL_ONLY = {
     "as_of": "--as-of reads a table's log, which is done here and not on Spark",
     "table": "--table commits to a table, which is done here and not on Spark",
     "in_place": "--in-place changes local files, which is done here and not on Spark",
+    "only_absent": "--absent reads the column here, and not on Spark, so leave out --engine spark",
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",
 }
 

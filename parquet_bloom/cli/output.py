@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from parquet_bloom.results import FailedFile, Record, Table
+    from parquet_bloom.verbs.absent import Absent
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.drop import Dropped
     from parquet_bloom.verbs.erase import Erased
@@ -351,6 +352,22 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
                 group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
                 click.echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
     return num_candidates
+
+
+def print_absent(absent: Absent, output_format: str) -> None:
+    """Print the absent keys, one per line."""
+    from parquet_bloom.values.encoding import literal_text
+
+    if output_format in ("csv", "parquet"):
+        table = absent.to_arrow()
+        _write_arrow(iter(table.to_batches()), table.schema, output_format)
+        return
+    for key in absent:
+        if output_format == "json":
+            line = {"schema_version": SCHEMA_VERSION, "key": key}
+            click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
+        else:
+            click.echo("" if key is None else printable(literal_text(key)))
 
 
 TABLE_ROWS = 1000

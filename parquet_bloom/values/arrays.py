@@ -45,6 +45,11 @@ def hash_array(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:
     return b"".join(_hash_chunk(chunk) for chunk in _chunks(leaf, array))
 
 
+def hash_values(values: pa.Array) -> bytes:
+    """Return the hashes of an array's bytes, as `hash_array` does, whatever they mean."""
+    return _hash_chunk(values)
+
+
 def _hash_chunk(chunk: Any) -> bytes:
     import pyarrow as pa
 
@@ -145,12 +150,12 @@ class PlainKeys:
         import pyarrow.compute as pc
 
         self._leaf, self._has_nan = leaf, has_nan
-        self._values = pc.unique(_as_integers(values.cast(_arrow_types(leaf)[0])))
+        self._values = pc.unique(as_integers(values.cast(_arrow_types(leaf)[0])))
         self._meaning: Callable[[bytes], int] | None = None
         if leaf.physical_type is INT96:
-            self._meaning = _microseconds
+            self._meaning = microseconds
         elif why_uncountable(leaf):
-            self._meaning = _unscaled
+            self._meaning = unscaled
         if self._meaning is not None:
             self._meanings = set(map(self._meaning, values.to_pylist()))
 
@@ -163,7 +168,7 @@ class PlainKeys:
         if self._meaning is not None:
             stored = array.unique().drop_null().to_pylist()
             wanted = pa.array([one for one in stored if self._meaning(one) in self._meanings], array.type)
-        found = pc.is_in(_as_integers(array), wanted)
+        found = pc.is_in(as_integers(array), wanted)
         return pc.or_(found, pc.fill_null(self._nans_in(array), False)) if self._has_nan else found
 
     def _nans_in(self, array: pa.Array) -> pa.BooleanArray:
@@ -176,7 +181,7 @@ class PlainKeys:
         return pc.is_in(array, pa.array([one for one in stored if is_nan(self._leaf, one)], array.type))
 
 
-def _as_integers(values: pa.Array) -> pa.Array:
+def as_integers(values: pa.Array) -> pa.Array:
     """Return floats as the integers with the same bits: -0.0 is not 0.0 then."""
     import pyarrow as pa
 
@@ -185,11 +190,13 @@ def _as_integers(values: pa.Array) -> pa.Array:
     return values.view(pa.int32() if values.type == pa.float32() else pa.int64())
 
 
-def _microseconds(plain: bytes) -> int:
+def microseconds(plain: bytes) -> int:
+    """Return the instant of an INT96 in whole microseconds."""
     return unpack_int96(plain) // 1000  # as Spark and DuckDB read it
 
 
-def _unscaled(plain: bytes) -> int:
+def unscaled(plain: bytes) -> int:
+    """Return the number in a DECIMAL of any length, without its scale."""
     return int.from_bytes(plain, "big", signed=True)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError, UnsupportedError
@@ -284,13 +284,28 @@ def require_no_null(keys: Keys) -> None:
         raise LiteralError("one of the keys is NULL, which equals no value; leave it out")
 
 
-def stored_keys(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys:
-    """Return the values under which a leaf stores the keys.
+class PlainEntries(NamedTuple):
+    """The values under which a leaf stores keys, and beside each the index of its key; `nans` are those of NaNs."""
 
-    None of them is NULL. Raises `LiteralError` for a key that the leaf cannot be compared with, and `UnsupportedError`
-    for one of which engines disagree what it equals.
+    values: pa.Array
+    owners: Sequence[int]
+    nans: Sequence[int] = ()
+
+
+def stored_keys(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys:
+    """Return the values under which a leaf stores the keys, to find them; raises as `plain_entries` does."""
+    entries = plain_entries(leaf, keys, timezone)
+    return PlainKeys(leaf, entries.values, has_nan=bool(entries.nans))
+
+
+def plain_entries(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainEntries:
+    """Return the values under which a leaf stores the keys; none for NULL, and for what no value equals.
+
+    Raises `LiteralError` for a key that the leaf cannot be compared with, and `UnsupportedError` for one of which
+    engines disagree what it equals.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if leaf.text_rule:
         raise UnsupportedError(f"column {leaf.name}: {leaf.text_rule}")
@@ -300,16 +315,19 @@ def stored_keys(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys
         entries = None
     if entries is None:
         return _plain_one_by_one(leaf, keys, timezone)
-    has_nan = False
+    nans: Sequence[int] = ()
     if entries.unprovable is not None and (unprovable := _flagged(entries.unprovable)):
         literals = [keys.shown[index] for index in unprovable]
-        has_nan = all(map(_is_nan, literals))
-        if not has_nan:
+        if not all(map(_is_nan, literals)):
             _refuse_unclear(leaf, literals[0], encode_literal(leaf, literals[0], timezone=timezone).reason)
+        nans = unprovable
     if entries.wide_owners is not None and len(entries.wide_owners):
         _refuse_unclear(leaf, keys.shown[entries.wide_owners[0].as_py()])
-    stored = entries.stored.drop_null()
-    return PlainKeys(leaf, _as_stored(leaf, stored), has_nan=has_nan)
+    owners: Sequence[int] = range(len(entries.stored))
+    if entries.owners is not None or entries.stored.null_count:
+        places = pc.indices_nonzero(entries.stored.is_valid())
+        owners = indexes_of(places if entries.owners is None else entries.owners.take(places))
+    return PlainEntries(_as_stored(leaf, entries.stored.drop_null()), owners, nans)
 
 
 def _flagged(mask: pa.Array) -> Sequence[int]:
@@ -328,24 +346,25 @@ def _refuse_unclear(leaf: LeafColumn, key: object, reason: str | None = None) ->
     raise UnsupportedError(f"column {leaf.name} is {leaf.type_name}, and for the key {literal_text(key)}: {why}")
 
 
-def _plain_one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainKeys:
+def _plain_one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> PlainEntries:
     takes_empty = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)
-    plain: dict[bytes, None] = {}
-    has_nan = False
-    for key in keys.literals:
-        if keys.are_text and key == "" and not takes_empty:
+    plain: list[bytes] = []
+    owners, nans = array("i"), array("i")
+    for index, key in enumerate(keys.literals):
+        if is_null(key) or (keys.are_text and key == "" and not takes_empty):
             continue
         literal = parse_literal(leaf, str(key)) if keys.are_text else key
         encodings = encode_literal(leaf, literal, timezone=timezone)
         if encodings.plain:
             if not _is_clear(leaf, literal, encodings):
                 _refuse_unclear(leaf, literal)
-            plain |= dict.fromkeys(encodings.plain)
+            plain += encodings.plain
+            owners.extend([index] * len(encodings.plain))
         elif _is_nan(literal) and encodings.reason == "NaN":
-            has_nan = True
+            nans.append(index)
         elif encodings.reason is not None:
             _refuse_unclear(leaf, literal, encodings.reason)
-    return PlainKeys(leaf, plain_array(leaf, plain), has_nan=has_nan)
+    return PlainEntries(plain_array(leaf, plain), owners, nans)
 
 
 def _is_clear(leaf: LeafColumn, literal: object, encodings: Encodings) -> bool:
@@ -388,7 +407,9 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
     if not is_in_order:
         order = pc.array_sort_indices(entries.places)
         order = order.slice(0, len(order) - entries.places.null_count)  # nulls come last, and nothing equals them
-        entries.stored, entries.places = entries.stored.take(order), entries.places.take(order)
+        is_one = entries.places is entries.stored
+        entries.stored = entries.stored.take(order)
+        entries.places = entries.stored if is_one else entries.places.take(order)
         entries.owners = order if entries.owners is None else entries.owners.take(order)
     made = KeySet(
         hash_array(leaf, _as_stored(leaf, entries.stored)),

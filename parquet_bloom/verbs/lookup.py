@@ -55,6 +55,9 @@ TOO_MANY = "with this many keys, some pass its filter by chance"
 _SURE = 20
 """Of so many keys that are expected to pass a filter by chance, one does."""
 
+_HOPELESS = 100_000
+"""With so many keys, some are sure to pass any filter by chance: it is not even read where no budget is left."""
+
 LOG = logging.getLogger("parquet_bloom")
 
 
@@ -290,14 +293,18 @@ def _search_row_groups(source: Source, footer: Footer, leaf: LeafColumn, search:
         wanted = {
             row_group: facts.location
             for (row_group, facts), (start, stop) in zip(some, runs, strict=True)
-            if facts.location is not None and (start < stop or keys.wide.owners) and not facts.known.is_all_null
+            if facts.location is not None
+            and (start < stop or keys.wide.owners)
+            and not facts.known.is_all_null
+            and (search.budget != 0 or stop - start < _HOPELESS)
         }
         filters = yield from _load_filters(source, footer, leaf, wanted, search.cache)
         for (row_group, facts), run in zip(some, runs, strict=True):
             if facts.problem:
                 found.append(Hit(row_group, None, facts.problem))
             elif not facts.known.is_all_null:
-                found += _search_row_group(row_group, filters.get(row_group, facts.no_filter), keys, run, search)
+                unread = facts.no_filter if facts.location is None else TOO_MANY
+                found += _search_row_group(row_group, filters.get(row_group, unread), keys, run, search)
     return found
 
 

@@ -319,6 +319,7 @@ def test_every_keyword_has_an_option(verb):
         "null",
         "quiet",
         "absent",
+        "only_absent",
         "yes",
     } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()

@@ -1,0 +1,404 @@
+"""`absent`: which of many keys are nowhere in the files, exactly.
+
+`lookup` says which row groups may hold which keys. Their key column is read, and the keys are compared with its values.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError, describe_error
+from parquet_bloom.format.encryption import Decryption
+from parquet_bloom.format.footer import Footer, Plan
+from parquet_bloom.format.page_index import Page, index_extents, read_pages
+from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.predicates.binding import why_conflicting
+from parquet_bloom.results import FailedFile
+from parquet_bloom.storage.cache import Cache, footer_of
+from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.local_files import new_file
+from parquet_bloom.values.matching import KeyTable
+from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
+from parquet_bloom.verbs.keys import plain_entries, python_values, read_keys
+from parquet_bloom.verbs.lookup import Hit, Search, mark, outcomes
+from parquet_bloom.verbs.opening import Opened, open_files
+from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from parquet_bloom.storage.columns import ColumnChunks
+
+DELETES = "some of its rows are deleted, and the keys found in it may be in these"
+
+_EXPECTED = (ParquetBloomError, OSError)
+"""What is wrong with one file, which does not end a call over many."""
+
+_FEW = 4096
+"""Of so many keys it is looked up whether a row group needs to be read for them."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Absent:
+    """The keys that are nowhere: `keys`, and `positions`, their indexes among the keys that were given, from 0.
+
+    `unknown` are the keys that were found nowhere, but that a file in `errors` may hold. They are not in `keys`.
+    """
+
+    keys: pa.Array
+    positions: pa.Int64Array
+    unknown: pa.Array
+    errors: tuple[FailedFile, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(python_values(self.keys))
+
+    def __bool__(self) -> bool:
+        """Raise `TypeError`: no absent keys may mean that all were found, or that files could not be read."""
+        raise TypeError("Absent has no truth value; use len() for its keys, or .unknown")
+
+    def __repr__(self) -> str:
+        return f"<Absent: {len(self):,} keys, {len(self.unknown):,} unknown, {len(self.errors):,} errors>"
+
+    def to_arrow(self) -> pa.Table:
+        """Return the keys as a table of one column, `key`."""
+        import pyarrow as pa
+
+        return pa.table({"key": self.keys})
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def write(self, path: str) -> int:
+        """Write the keys to a new Parquet file; return how many there are."""
+        from pyarrow import parquet
+
+        with new_file(Path(path)) as file:
+            parquet.write_table(self.to_arrow(), file)
+        return len(self)
+
+
+def absent(
+    paths: PathLike | Iterable[PathLike] | Any,
+    column: str,
+    keys: Any,
+    *,
+    timezone: str | None = None,
+    catalog: str | None = None,
+    as_of: int | str | None = None,
+    allow_outside: bool = False,
+    strict: bool = False,
+    decryption: Decryption | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    cache: Cache | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+    log: RequestLog | None = None,
+) -> Absent:
+    """Return which of `keys` are nowhere in the files, exactly.
+
+    Of the row groups that may hold keys, the key column is read. The keys come in their order, each as often as it was given. A NULL key equals nothing, so it is absent; NaN equals
+    NaN, and `0.0` equals `-0.0`. It is the answer of SQL's anti join. What engines do not agree on is refused, such as
+    which values a FLOAT column has of a DOUBLE key that is rounded in it.
+
+    Tables are named as for `prune`, and only live rows count. A key that may be in a file that cannot be read is not
+    absent, but `unknown`.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
+            table.
+        column: The leaf column that holds the keys. It may be in a struct, and not in a list.
+        keys: The keys, as for `lookup`.
+        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
+        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
+            `db.events`.
+        as_of: An earlier version of a table, or a time in ISO 8601.
+        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
+            a shallow clone. By default they are errors.
+        strict: Raise for a file that cannot be read, instead of going on with the others.
+        decryption: Keys for encrypted files.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
+        limits: How many files and bytes are read at once.
+        progress: Is called with how much is done and how much there is in all.
+        log: Collects every read request.
+
+    Returns:
+        An `Absent`. `.errors` are the files that could not be read.
+
+    Raises:
+        FileNotFoundError: A path names nothing.
+        TypeError: The keys are none of these.
+        ColumnNotFoundError: No file has the column, or it is a partition's.
+        LiteralError: A column cannot be compared with a key.
+        UnsupportedError: The answer would not be exact.
+
+    Examples:
+        >>> parquet_bloom.absent("events", "id", [5000, 7, 5001]).to_arrow().to_pylist()
+        [{'key': 5000}, {'key': 5001}]
+        >>> parquet_bloom.absent("events", "id", [5000, 7, 5001]).positions.to_pylist()
+        [0, 2]
+    """
+    path = parse_path(column)
+    read = read_keys(keys, path[-1])
+    opened = open_files(
+        paths,
+        catalog=catalog,
+        as_of=as_of,
+        filesystem=filesystem,
+        storage_options=storage_options,
+        cache=cache,
+        limits=limits,
+        log=log,
+        allow_outside=allow_outside,
+    )
+    search = Search(
+        path,
+        read,
+        timezone=timezone,
+        cache=opened.cache,
+        limits=limits,
+        decryption=decryption,
+        snapshot=opened.table.snapshot if opened.table else None,
+        index=opened.index,
+        storage_options=storage_options,
+        checks=Checks(num_threads(None)),
+        budget=0,  # a row group that keys pass by chance is read in any case
+    )
+    return _Answer(search, opened, strict=strict, log=log).after_reading(progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A row group to read; `keys` are those that it may hold, by index, None for all."""
+
+    source: Source
+    footer: Footer
+    leaf: LeafColumn
+    row_group: int
+    chunks: ColumnChunks
+    keys: Sequence[Sequence[int] | None]
+    table: KeyTable
+    has_deletes: bool
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes are read at most."""
+        return self.chunks.num_bytes(self.row_group, self.leaf)
+
+
+class _Answer:
+    """What is known of the keys, by index: which were `_seen`, and which a file may hold that cannot be read."""
+
+    def __init__(self, search: Search, opened: Opened, *, strict: bool, log: RequestLog | None) -> None:
+        self._search, self._opened, self._strict, self._log = search, opened, strict, log
+        self._seen, self._doubted = bytearray(len(search.keys)), bytearray(len(search.keys))
+        self._failed: dict[str, FailedFile] = {}
+        self._tables: dict[Any, KeyTable] = {}
+
+    def after_reading(self, progress: Progress | None) -> Absent:
+        """Return the answer."""
+        parts = list(self._parts(self._candidates(progress)))
+        tick = Ticker(progress, len(parts))
+        for part, outcome in self._read_all(parts):
+            tick()
+            if isinstance(outcome, Exception):
+                self._fail(part.source, outcome, part.keys)
+            elif outcome and part.has_deletes:
+                self._failed.setdefault(part.source.name, FailedFile(part.source.name, DELETES))
+        for source, error in changes(list(dict.fromkeys(part.source for part in parts))).items():
+            self._fail(source, error)
+        return self._result()
+
+    def _fail(self, source: Source, error: Exception, keys: Iterable[Sequence[int] | None] = (None,)) -> None:
+        """Note that a file which may hold these keys cannot be read."""
+        if self._strict or not isinstance(error, _EXPECTED):
+            raise error
+        self._failed.setdefault(source.name, FailedFile(source.name, describe_error(error)))
+        for some in keys:
+            mark(self._doubted, some)
+
+    def _result(self) -> Absent:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        shown = self._search.keys.shown
+        seen, doubted = (
+            pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags)]).cast(pa.bool_())
+            for flags in (self._seen, self._doubted)
+        )
+        doubted = pc.and_(doubted, shown.is_valid())  # no file holds NULL as a key
+        positions = pc.indices_nonzero(pc.invert(pc.or_(seen, doubted)))
+        unknown = pc.and_not(doubted, seen)
+        return Absent(
+            shown.take(positions), positions.cast(pa.int64()), shown.filter(unknown), tuple(self._failed.values())
+        )
+
+    # -- candidates --
+
+    def _candidates(self, progress: Progress | None) -> dict[Source, list[Hit]]:
+        """Return the files that may hold keys, with their row groups."""
+        search = self._search
+        found: dict[Source, list[Hit]] = {}
+        lacking: dict[Source, ColumnNotFoundError] = {}
+        for source, outcome in outcomes(self._opened.sources, search, progress=progress, log=self._log):
+            if not isinstance(outcome, Exception):
+                found[source] = outcome
+                continue
+            found.pop(source, None)
+            if isinstance(outcome, ColumnNotFoundError):
+                if self._is_partition(source):
+                    raise outcome
+                lacking[source] = outcome  # none of its rows has a key
+            elif isinstance(outcome, LiteralError):
+                raise outcome
+            else:
+                self._fail(source, outcome)
+        if lacking and not found and not self._failed:
+            raise next(iter(lacking.values()))
+        if self._has_other_spelling():
+            for source, error in lacking.items():
+                self._fail(source, error)
+        if search.findings.conflicting:
+            raise UnsupportedError(why_conflicting(format_path(search.path)))
+        return {source: hits for source in self._opened.sources if (hits := found.get(source))}
+
+    def _is_partition(self, source: Source) -> bool:
+        table = self._opened.table
+        names = source.partitions.constants if table is None else table.files[source].partition
+        return len(self._search.path) == 1 and self._search.path[0] in names
+
+    def _has_other_spelling(self) -> bool:
+        """Return whether a file has a column whose name an engine may take for that of the keys."""
+        wanted = [part.casefold() for part in self._search.path]
+        leaves = chain.from_iterable(self._search.leaves(footer) for _, footer in self._search.schemas.values())
+        return any(leaf.path != self._search.path and [p.casefold() for p in leaf.path] == wanted for leaf in leaves)
+
+    # -- reading --
+
+    def _parts(self, found: dict[Source, list[Hit]]) -> Iterator[_Part]:
+        """Yield the row groups to read."""
+        search = self._search
+        plans = ((source, footer_of(source, search.cache, search.decryption)) for source in found)
+        for source, outcome in drive(plans, limits=search.limits, log=self._log):
+            hits = found[source]
+            try:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield from list(self._parts_of(source, outcome, hits))
+            except (UnsupportedError, LiteralError):
+                raise
+            except _EXPECTED as error:
+                self._fail(source, error, [hit.keys for hit in hits])
+
+    def _parts_of(self, source: Source, footer: Footer, hits: Iterable[Hit]) -> Iterator[_Part]:
+        from parquet_bloom.storage.columns import ColumnChunks
+
+        search, table = self._search, self._opened.table
+        if search.snapshot is not None:
+            leaf = search.snapshot.find(footer, search.path)
+        else:
+            leaf = footer.leaves[source.find_leaf(search.leaves(footer), search.path).index]
+        has_deletes = table is not None and table.files[source].has_deletes
+        keys = self._key_table(leaf, has_deletes=has_deletes)
+        of_groups: dict[int, list[Sequence[int] | None]] = {}
+        for hit in hits:
+            numbers = range(footer.num_row_groups) if hit.row_group is None else [hit.row_group]
+            for number in numbers:
+                of_groups.setdefault(number, []).append(hit.keys)
+        chunks = ColumnChunks(source, footer)
+        for number, some in sorted(of_groups.items(), key=lambda one: one[0]):
+            yield _Part(source, footer, leaf, number, chunks, some, keys, has_deletes)
+
+    def _key_table(self, leaf: LeafColumn, *, has_deletes: bool) -> KeyTable:
+        """Return the keys as a leaf stores them; what is found in files with deleted rows is in doubt."""
+        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.is_repeated, has_deletes
+        if kind not in self._tables:
+            if leaf.is_repeated:
+                raise UnsupportedError(f"column {leaf.name} is in a list, so a row has many values of it")
+            entries = plain_entries(leaf, self._search.keys, self._search.timezone)
+            self._tables[kind] = KeyTable(leaf, *entries, self._doubted if has_deletes else self._seen)
+        return self._tables[kind]
+
+    def _read_all(self, parts: list[_Part]) -> Iterator[tuple[_Part, bool | Exception]]:
+        """Yield row groups with whether a key was first found there, or the error that it gave."""
+        if not parts:
+            return iter(())
+        is_local = all(part.source.is_local for part in parts)
+        num_bytes = sum(part.num_bytes for part in parts)
+        threads = min(num_threads(None), len(parts), 1 + num_bytes // THREAD_WORTH)
+        each = 8 if is_local else -(-len(parts) // threads)  # of stores, each thread has many requests under way
+        shares = [parts[start : start + each] for start in range(0, len(parts), each)]
+        limits = self._search.limits
+        limits = replace(
+            limits,
+            files=max(1, limits.files // threads),
+            in_flight=max(1, limits.in_flight // threads),
+            round_bytes=max(1, limits.round_bytes // threads),
+        )
+
+        def read(share: list[_Part]) -> list[tuple[_Part, bool | Exception]]:
+            plans = ((part.source, self._read(part)) for part in share)
+            return list(zip(share, (outcome for _, outcome in drive(plans, limits=limits, log=self._log)), strict=True))
+
+        done = map(read, shares) if threads == 1 else map_in_order(read, shares, threads, threading.Event())
+        return chain.from_iterable(done)
+
+    def _read(self, part: _Part) -> Plan[bool]:
+        """Plan to look for the keys in a row group; return whether one was first found there."""
+        is_new = False
+        if not self._is_needed(part):
+            return is_new
+        if part.chunks.has_dictionary_alone(part.row_group, part.leaf):
+            (dictionary,) = yield from part.chunks.read(part.row_group, part.leaf)
+            if not part.table.has_new(dictionary):
+                return is_new
+        pages = yield from self._pages(part)
+        if pages == []:
+            return is_new
+        # A dictionary may have values that no row has.
+        for array in (yield from part.chunks.read(part.row_group, part.leaf, pages, each=True)):
+            is_new |= part.table.meet(array)
+            if not self._is_needed(part):
+                break
+        return is_new
+
+    def _is_needed(self, part: _Part) -> bool:
+        """Return whether there is a key that the row group may hold, and that was not found yet."""
+        if part.table.is_complete:
+            return False
+        if any(some is None or len(some) > _FEW for some in part.keys):
+            return True
+        return any(not self._seen[key] for some in part.keys if some is not None for key in some)
+
+    def _pages(self, part: _Part) -> Plan[list[Page] | None]:
+        """Plan to return the pages that may hold keys; None if the page index does not tell."""
+        footer, leaf, chunks = part.footer, part.leaf, part.chunks
+        keys, reader = self._search.bound(leaf)
+        if (
+            keys.unprovable
+            or keys.wide.owners
+            or len(self._search.keys) > _FEW
+            or chunks.has_dictionary_alone(part.row_group, leaf)
+            or part.num_bytes < INDEX_WORTH
+            or reader.why_no_pages(footer)
+            or not index_extents(footer, part.row_group, leaf)
+        ):
+            return None
+        pages = yield from read_pages(footer, part.row_group, leaf)
+        if pages is None:
+            return None
+        runs = [keys.within(reader.read_page(footer, page.num_rows, page.bounds)) for page in pages]
+        return [page for page, (start, stop) in zip(pages, runs, strict=True) if start < stop]

@@ -1,0 +1,80 @@
+"""Keys are met by their values, whatever their hashes are."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parquet_bloom import _kernel
+from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.values import matching
+from parquet_bloom.values.matching import KeyTable
+
+LEAF = LeafColumn(("x",), 0, PhysicalType.BYTE_ARRAY, None, None, ())
+
+
+def met(keys: list[bytes], *stored: list[bytes | None]) -> list[bool]:
+    seen = bytearray(len(keys))
+    table = KeyTable(LEAF, pa.array(keys, pa.binary()), range(len(keys)), (), seen)
+    for values in stored:
+        column = pa.array(values, pa.binary())
+        before = seen.copy()
+        might = table.has_new(column)
+        is_new = table.meet(column)
+        assert is_new == (seen != before)
+        assert might or not is_new
+    assert table.is_complete == all(seen)
+    return [flag == 1 for flag in seen]
+
+
+SOME = st.lists(st.binary(max_size=2), max_size=30)
+
+
+@pytest.mark.parametrize("num_hashes", [None, 1, 3])
+@given(SOME, SOME, SOME)
+def test_keys_are_met_by_their_values(
+    num_hashes: int | None, keys: list[bytes], first: list[bytes], second: list[bytes]
+) -> None:
+    """Also if all values have one of few hashes."""
+
+    def few(values: pa.Array) -> bytes:
+        numbers = [len(value) % (num_hashes or 1) << 61 for value in values.to_pylist()]
+        return array("Q", numbers).tobytes()
+
+    with pytest.MonkeyPatch.context() as patch:
+        if num_hashes:
+            patch.setattr(matching, "hash_values", few)
+        assert met(keys, [*first, None], second) == [key in first or key in second for key in keys]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=300), st.data())
+def test_the_kernel_meets_each_key_once(keys: list[int], data: st.DataObject) -> None:
+    keys.sort()
+    values = data.draw(st.lists(st.sampled_from(keys) | st.integers(0, 2**64 - 1), max_size=300)) if keys else [5]
+    flags = bytearray(data.draw(st.lists(st.integers(0, 1), min_size=len(keys), max_size=len(keys))))
+    table = array("Q", keys)
+    places, ranks = _kernel.meet(array("Q", values), table, _kernel.prefixes(table), flags)
+    assert sorted(array("I", ranks)) == [r for r, key in enumerate(keys) if key in values and not flags[r]]
+    assert all(values.index(keys[r]) == at for at, r in zip(array("I", places), array("I", ranks), strict=True))
+
+
+def test_the_kernel_refuses_what_does_not_fit() -> None:
+    table = (7).to_bytes(8, sys.byteorder)
+    prefixes = _kernel.prefixes(table)
+    for arguments in (
+        (b"1234567", table, prefixes, b"\0"),
+        (table, b"1234567", prefixes, b""),
+        (table, table, prefixes, b""),
+        (table, table, prefixes[:-1], b"\0"),
+    ):
+        with pytest.raises(ValueError, match="bytes"):
+            _kernel.meet(*arguments)
+    with pytest.raises(ValueError, match="7 bytes"):
+        _kernel.prefixes(b"1234567")
+    for wild in (b"\xff" * len(prefixes), prefixes[::-1]):
+        _kernel.meet(table * 3, table, wild, b"\0")  # reads nothing beyond the hashes

@@ -1,0 +1,244 @@
+"""`absent`: the keys are those of DuckDB's anti join, and none that might be there is among them."""
+
+from __future__ import annotations
+
+import math
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import lakes
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from files import FIXTURES, PYARROW_CANNOT, SOUND, names
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parquet_bloom
+from parquet_bloom import Cache, RequestLog, absent
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError
+
+NAN = math.nan
+
+
+def write(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path, row_group_size=100, write_page_index=True)
+    return path
+
+
+# ---- the keys ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files with and without filters, with one value often, and with nulls."""
+    folder = tmp_path_factory.mktemp("absent")
+    for number in range(4):
+        ids = [n if n % 7 else None for n in range(number * 250, number * 250 + 400)]
+        write(
+            folder / f"{number}.parquet",
+            n=pa.array(ids, pa.int64()),
+            text=[None if n is None else f"text {n}" for n in ids],
+            few=pa.array([None if n is None else n % 5 for n in ids], pa.int32()),
+            real=pa.array([None if n is None else n / 4 for n in ids], pa.float64()),
+            number=pa.array([None if n is None else Decimal(n) / 4 for n in ids], pa.decimal128(12, 2)),
+        )
+    parquet_bloom.add(folder / "1.parquet", ["n", "text", "number"])
+    return folder
+
+
+KEYS = {
+    "n": (pa.int64(), st.integers(-20, 1300)),
+    "text": (pa.string(), st.integers(-20, 1300).map(lambda n: f"text {n}")),
+    "few": (pa.int32(), st.integers(-3, 9)),
+    "real": (pa.float64(), st.integers(-20, 1300).map(lambda n: n / 4) | st.sampled_from([NAN, -0.0])),
+    "number": (pa.decimal128(12, 2), st.integers(-20, 1300).map(lambda n: Decimal(n) / 4)),
+}
+
+
+@pytest.mark.parametrize("column", KEYS)
+@given(data=st.data())
+def test_they_are_those_of_an_anti_join(lake: Path, column: str, data: st.DataObject) -> None:
+    kind, values = KEYS[column]
+    keys = pa.array(data.draw(st.lists(values | st.none(), max_size=60)), kind)
+    given_keys = pa.table({"place": range(len(keys)), "key": keys})  # noqa: F841  (DuckDB reads it)
+    expected = duckdb.sql(
+        f"SELECT place FROM given_keys ANTI JOIN '{lake}/*.parquet' f ON given_keys.key = f.{column} ORDER BY place"
+    )
+    found = absent(lake, column, keys)
+    assert found.positions.to_pylist() == [place for (place,) in expected.fetchall()]
+    assert str(found.keys) == str(keys.take(found.positions))  # NaN is not equal to NaN
+    assert (found.errors, len(found.unknown)) == ((), 0)
+
+
+def test_very_many_keys_are_those_of_an_anti_join(lake: Path) -> None:
+    dice = random.Random(4)
+    keys = pa.array([f"text {dice.randrange(400_000)}" for _ in range(150_000)])
+    given_keys = pa.table({"key": keys})  # noqa: F841
+    expected = duckdb.sql(f"SELECT key FROM given_keys ANTI JOIN '{lake}/*.parquet' f ON key = f.text").to_arrow_table()
+    found = absent(lake, "text", keys)
+    assert sorted(found.keys.to_pylist()) == sorted(expected["key"].to_pylist())
+    assert len(found) < len(keys)
+
+
+CASES: dict[str, tuple[pa.Array, Any, list[int]]] = {
+    "zeros and NaN": (pa.array([0.0, NAN, 1.5]), [-0.0, 0.0, NAN, 1.5, 2.5, None], [4, 5]),
+    "no NaN there": (pa.array([0.5, None]), [NAN, 0.5, NAN], [0, 2]),
+    "FLOAT": (pa.array([0.5, -0.0, NAN], pa.float32()), [0.5, 0.0, 0.25, NAN], [2]),
+    "a number that is too large": (pa.array([1, 2], pa.int32()), [1, 2**40, 2, -(2**70)], [1, 3]),
+    "duplicates": (pa.array(["a", "b"]), ["x", "a", "x", "a", None, None], [0, 2, 4, 5]),
+    "bytes": (pa.array([b"\0", b""]), [b"", b"\0\0", b"\0"], [1]),
+    "decimals of several scales": (
+        pa.array([Decimal("1.50"), Decimal("-2.00")]), [Decimal("1.5"), Decimal(-2), Decimal("1.501")], [2]
+    ),
+    "INT96": (
+        pa.array([0, 10**15], pa.timestamp("us")), pa.array([10**15, 1, 0], pa.timestamp("us", "UTC")), [1]
+    ),
+    "timestamps": (
+        pa.array([0, 5000], pa.timestamp("us", "UTC")), pa.array([5, 6], pa.timestamp("ms", "UTC")), [1]
+    ),
+    "all null": (pa.array([None, None], pa.string()), ["a", None], [0, 1]),
+    "no rows": (pa.array([], pa.string()), ["a"], [0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_odd_keys(tmp_path: Path, case: str) -> None:
+    values, keys, expected = CASES[case]
+    pq.write_table(pa.table({"x": values}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=case == "INT96")
+    assert absent(tmp_path, "x", keys, timezone="UTC").positions.to_pylist() == expected
+    parquet_bloom.add(tmp_path / "a.parquet", "x")
+    assert absent(tmp_path, "x", keys, timezone="UTC").positions.to_pylist() == expected
+
+
+def test_a_dictionary_with_a_value_that_no_row_has(tmp_path: Path) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 0, None], pa.int8()), pa.array(["used", "unused"]))
+    path = write(tmp_path / "a.parquet", x=column)
+    assert parquet_bloom.lookup(path, "x", ["unused"]).to_arrow()["row_group"].to_pylist() != []
+    assert list(absent(path, "x", ["used", "unused"])) == ["unused"]
+
+
+def test_keys_of_a_struct_and_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", user=[{"name": "ann"}, None, {"name": "bob"}])
+    (tmp_path / "keys.txt").write_text("ann\ncarl\n\nbob\ncarl\n")
+    assert list(absent(path, "user.name", str(tmp_path / "keys.txt"))) == ["carl", "carl"]
+
+
+def flat_column(name: str) -> tuple[str, list[Any]] | None:
+    """Returns a column of a fixture with text or integers, and its values, as pyarrow reads them."""
+    with pq.ParquetFile(FIXTURES / name) as file:
+        for field in file.schema_arrow:
+            is_key = pa.types.is_string(field.type) or field.type in (pa.int32(), pa.int64())
+            if is_key and field.name not in PYARROW_CANNOT.get(name, ()) and "." not in field.name:
+                return field.name, file.read([field.name]).column(0).to_pylist()
+    return None
+
+
+COLUMNS = {name: found for name in SOUND if "plain_types" not in name and (found := flat_column(name))}
+
+
+@pytest.mark.parametrize("name", names(COLUMNS))
+def test_files_of_every_writer(name: str) -> None:
+    column, values = COLUMNS[name]
+    there = {value for value in values if value is not None}
+    others = {f"{value}!" if isinstance(value, str) else value // 3 * 7 + 1 for value in there}
+    keys = random.Random(1).sample(sorted(there | others), len(there | others))
+    assert list(absent(FIXTURES / name, column, keys)) == [key for key in keys if key not in there]
+
+
+# ---- what is read ------------------------------------------------------------------------
+
+
+def test_only_candidates_are_read_and_each_key_once(tmp_path: Path) -> None:
+    dice = random.Random(2)
+    for number in range(3):
+        ids = [f"{dice.getrandbits(128):032x}" for _ in range(40_000)]
+        pq.write_table(pa.table({"id": ids, "copy": ids}), tmp_path / f"{number}.parquet", use_dictionary=False)
+    parquet_bloom.add(tmp_path, "id", fpp=0.0001)
+    log = RequestLog()
+    assert len(absent(tmp_path, "id", ["nowhere"], cache=Cache(0), log=log)) == 1
+    assert log.num_bytes < 200_000
+    first = pq.read_table(tmp_path / "0.parquet")["copy"][0].as_py()
+    log = RequestLog()
+    assert len(absent(tmp_path, "copy", [first], cache=Cache(0), log=log)) == 0
+    assert log.num_bytes < 2_000_000  # of one file of three
+
+
+def test_no_files_have_no_keys(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.DeltaTable.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]))
+    assert list(absent(tmp_path / "t", "id", [1, 2])) == [1, 2]
+
+
+# ---- what is not known -------------------------------------------------------------------
+
+
+def damaged(path: Path, column: int = 0, row_group: int = 0) -> None:
+    chunk = pq.read_metadata(path).row_group(row_group).column(column)
+    data = bytearray(path.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(data)
+
+
+def test_a_key_that_a_damaged_file_may_hold_is_unknown(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", n=list(range(300)))
+    write(tmp_path / "b.parquet", n=list(range(200, 600)))
+    damaged(tmp_path / "b.parquet", row_group=1)  # 300 to 399
+    found = absent(tmp_path, "n", [5, 350, None, 700, 450, 301, -1])
+    assert list(found) == [None, 700, -1]
+    assert found.unknown.to_pylist() == [350, 301]
+    assert [Path(error.path).name for error in found.errors] == ["b.parquet"]
+    with pytest.raises(ParquetBloomError, match="does not decode"):
+        absent(tmp_path, "n", [350], strict=True)
+
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 but no footer")
+    found = absent(tmp_path, "n", [5, None, 700])
+    assert (list(found), found.unknown.to_pylist()) == ([None], [700])
+
+
+def test_refusals(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", n=[1, 2], l=[[1], [2]], f=pa.array([0.1, 2], pa.float32()))
+    with pytest.raises(LiteralError):
+        absent(path, "n", ["x"])
+    with pytest.raises(ColumnNotFoundError):
+        absent(path, "nope", [1])
+    with pytest.raises(UnsupportedError, match="in a list"):
+        absent(path, "l.list.element", [1])
+    with pytest.raises(UnsupportedError, match="engines disagree"):
+        absent(path, "f", [0.1])
+    with pytest.raises(TypeError, match="truth value"):
+        bool(absent(path, "n", [1]))
+    (tmp_path / "n=3").mkdir()
+    write(tmp_path / "n=3" / "b.parquet", x=[1])
+    with pytest.raises(ColumnNotFoundError):
+        absent(tmp_path / "n=3", "n", [3])
+
+
+def test_a_file_whose_column_has_another_case_may_hold_every_key(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", id=[1, 2])
+    write(tmp_path / "b.parquet", other=[1, 2])
+    assert list(absent(tmp_path, "id", [1, 3])) == [3]
+    write(tmp_path / "c.parquet", ID=[3])
+    found = absent(tmp_path, "id", [1, 3])
+    assert (list(found), found.unknown.to_pylist()) == ([], [3])
+
+
+def test_files_with_conflicting_types_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", n=[1])
+    write(tmp_path / "b.parquet", n=[1.5])
+    with pytest.raises(UnsupportedError, match="conflicting types"):
+        absent(tmp_path, "n", [7])
+
+
+def test_a_key_in_a_file_with_deleted_rows_is_unknown(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    lakes.delta(tmp_path, files=1, rows=20)
+    lakes.give_deletion_vector(tmp_path, [3])
+    found = absent(tmp_path, "id", [0, 3, 99, None])
+    assert list(found) == [99, None]
+    assert found.unknown.to_pylist() == [0, 3]
+    assert "deleted" in found.errors[0].error
