@@ -95,7 +95,7 @@ class Findings:
 
     def note_kind(self, number: int, leaf: LeafColumn) -> None:
         """Note the type of a test's column in a file."""
-        self.kinds.setdefault(number, set()).add(_comparable_type(leaf))
+        self.kinds.setdefault(number, set()).add(comparable_type(leaf))
 
     def merge(self, other: Findings) -> None:
         """Add the findings about the same condition in other files."""
@@ -240,7 +240,7 @@ class Binder:
                 self.findings.errors.setdefault(number, error)
                 return Fixed(Verdict(MIGHT, str(error)))
         knows_type = self._view is not None and self._view.knows_types
-        self._accept(number, node, "the engine's" if knows_type else _comparable_type(leaf))
+        self._accept(number, node, "the engine's" if knows_type else comparable_type(leaf))
         return self._of_leaf[number, leaf]
 
     def _accept(self, number: int, node: _Test, kind: str) -> None:
@@ -284,7 +284,7 @@ class Binder:
                 op, keeps_nulls = "<>" if is_negated else "=", False
                 if is_negated and any(isinstance(value, Text) for value in values):
                     return Fixed(Verdict(MIGHT, "engines evaluate NOT IN with text differently"))
-            case Comparison("<=>", _, Text(), _) if _comparable_type(leaf) != "bytes":
+            case Comparison("<=>", _, Text(), _) if comparable_type(leaf) != "bytes":
                 return Fixed(Verdict(MIGHT, "Spark reads text that does not fit the type as NULL, which <=> can match"))
             case Comparison(op, _, value, is_negated):
                 op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
@@ -338,7 +338,7 @@ _NONE_LISTED = Verdict(CANNOT, "the list of values is empty", TYPE)
 _MEMO_SIZE = 256
 
 
-def _comparable_type(leaf: LeafColumn) -> str:
+def comparable_type(leaf: LeafColumn) -> str:
     """Return a name that two types share if engines convert between them without loss, or not at all."""
     logical, name = leaf.logical_type, leaf.logical_type.name if leaf.logical_type else None
     match leaf.physical_type:

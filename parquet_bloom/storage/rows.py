@@ -7,10 +7,11 @@ those of `pyarrow.parquet.read_table`, but INT96 is an instant in microseconds, 
 from __future__ import annotations
 
 import base64
+import copy
 import io
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -19,11 +20,11 @@ import pyarrow.parquet as pq
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.format.encryption import open_pages
-from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent, together
+from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent, parse_footer, together
 from parquet_bloom.format.page_index import Page, read_places
 from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
-from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import encode
 from parquet_bloom.storage.columns import check_page, dictionary_extent, has_dictionary_page, named_errors, read_extents
 from parquet_bloom.storage.listing import Source
@@ -51,14 +52,18 @@ class Field(NamedTuple):
 class FileRows:
     """The rows of one file."""
 
-    def __init__(self, source: Source, footer: Footer) -> None:
+    def __init__(self, source: Source, footer: Footer, paths: Sequence[ColumnPath] | None = None) -> None:
+        """`paths` rename what is below top-level columns: the leaves' paths, each as long as in the file."""
         self._source, self._footer = source, footer
+        self.paths = tuple(leaf.path for leaf in footer.leaves) if paths is None else tuple(paths)
         self._chunks: dict[tuple[int, int], Any] = {}
 
     @cached_property
     def fields(self) -> dict[str, Field]:
         """The top-level columns by name. Raises `UnsupportedError` if two have the same name."""
         found = _fields(tuple(self._footer.leaves), self._footer.schema_elements)
+        if self._is_renamed:
+            found = [field._replace(elements=tuple(_renamed(field, self.paths))) for field in found]
         fields = {field.name: field for field in found}
         if len(fields) < len(found):
             raise UnsupportedError("two of its columns have the same name")
@@ -71,7 +76,13 @@ class FileRows:
             return _schema(tuple(self.fields.values()), self._arrow_schema)
 
     @cached_property
+    def _is_renamed(self) -> bool:
+        return any(path != leaf.path for path, leaf in zip(self.paths, self._footer.leaves, strict=True))
+
+    @cached_property
     def _arrow_schema(self) -> str | None:
+        if self._is_renamed:
+            return None  # it has the old names
         try:
             return self._footer.key_values.get(_ARROW_SCHEMA)
         except CorruptFileError:
@@ -218,6 +229,37 @@ def _fields(leaves: tuple[LeafColumn, ...], elements: Sequence[Any]) -> list[Fie
         fields.append(Field(elements[at].name, tuple(elements[at:stop]), own))
         at, first = stop, first + num_leaves
     return fields
+
+
+def _renamed(field: Field, paths: Sequence[ColumnPath]) -> Iterator[Any]:
+    """Yield the nodes of a column; those below the top have the names in the paths of the leaves below them."""
+    leaves = iter(field.leaves)
+    leaf = next(leaves, None)
+    left: list[int] = []  # children that the open groups still have
+    for element in field.elements:
+        while left and not left[-1]:
+            left.pop()
+        depth = len(left)
+        if left:
+            left[-1] -= 1
+        renamed = element
+        if depth and leaf is not None:
+            renamed = copy.copy(element)
+            renamed.name = paths[leaf.index][depth]
+        yield renamed
+        if element.type is None:
+            left.append(element.num_children or 0)
+        else:
+            leaf = next(leaves, None)
+
+
+def leaves_of(types: Mapping[str, pa.DataType]) -> tuple[LeafColumn, ...]:
+    """Return the leaves of a file that pyarrow writes of columns of these types."""
+    out = io.BytesIO()
+    pq.write_table(pa.schema(list(types.items())).empty_table(), out)
+    data = out.getvalue()
+    length = int.from_bytes(data[-8:-4], "little")
+    return parse_footer(len(data), data[-8 - length : -8]).leaves
 
 
 def _schema(fields: Sequence[Field], arrow_schema: str | None) -> pa.Schema:

@@ -18,6 +18,7 @@ import os
 import re
 import time
 import uuid
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -30,6 +31,7 @@ from parquet_bloom.format.footer import text_rule
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage.folder import links_in
 from parquet_bloom.storage.listing import LOCAL, StorageOptions, is_local, names_in, resolve
+from parquet_bloom.tables.columns import of_delta
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
@@ -143,7 +145,8 @@ class OpenDelta:
         wanted = [name for name in ("path", "size_bytes", "num_records", "partition") if name in adds.column_names]
         with_deletes = self._with_deletes()
         is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
-        files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
+        instants = {field["name"] for field in schema["fields"] if field["type"] == "timestamp"}
+        files = [self._live_file(add, with_deletes, instants) for add in adds.select(wanted).to_pylist()]
         if with_deletes and not any(file.has_deletes for file in files):
             raise UnsupportedError(f"{self._root} has deletion vectors of files that are not in the table")
         names = dict(_physical_names(schema["fields"])) if is_mapped else {}
@@ -158,9 +161,11 @@ class OpenDelta:
             physical_names=names,
             recorded=recorded,
             text_rules={field["name"]: rule for field in schema["fields"] if (rule := text_rule(field))},
+            columns=lambda: of_delta(schema["fields"]),
+            deletes=Vectors(self._vectors, self._table.version()).of,
         )
 
-    def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
+    def _live_file(self, add: dict[str, Any], with_deletes: set[str], instants: set[str]) -> LiveFile:
         recorded = add["path"]
         path, outside = self._files.place(unquote(recorded))
         partition = {name: _as_text(value) for name, value in (add.get("partition") or {}).items()}
@@ -174,6 +179,8 @@ class OpenDelta:
             has_deletes=path in with_deletes,
             not_excluded=outside,
             is_outside=outside is not None,
+            unreadable=outside,
+            unread=dict.fromkeys(instants & partition.keys(), _LOCAL_TIME),
         )
 
     def _with_deletes(self) -> set[str]:
@@ -190,6 +197,24 @@ class OpenDelta:
             batches = pa.RecordBatchReader.from_stream(self._table.deletion_vectors())
             urls = [url for batch in batches for url in batch.column("filepath").to_pylist()]
         return {self._files.place(unquote(url)).path for url in urls}
+
+    def _vectors(self, version: int) -> Iterator[tuple[str, Any, int]]:
+        """Yield for each file with a deletion vector its path, which of its rows are kept, and how many are not."""
+        import pyarrow as pa
+
+        with _errors(self._root):
+            if self._table.version() != version:
+                raise UnsupportedError("the table was loaded again since; its deletion vectors are of another version")
+            self._log.read(version)
+            vectors = {path: add["deletionVector"] for path, add in self._log.adds.items() if add["deletionVector"]}
+            if any(map(self._is_outside, vectors.values())):
+                raise UnsupportedError("a deletion vector of the table lies outside of its directory, so none is read")
+            counts = {self._files.place(unquote(path)).path: one["cardinality"] for path, one in vectors.items()}
+            for batch in pa.RecordBatchReader.from_stream(self._table.deletion_vectors()):
+                urls = batch.column("filepath").to_pylist()
+                for number, url in enumerate(urls):
+                    path = self._files.place(unquote(url)).path
+                    yield path, batch.column("selection_vector")[number].values, counts.get(path, -1)
 
     def _is_outside(self, vector: dict[str, Any]) -> bool:
         """Return whether a deletion vector lies outside of the table's directory."""
@@ -437,6 +462,31 @@ class OpenDelta:
         if not self._is_local:
             raise UnknownOutcomeError(f"{error}; the store may still publish it as version {before + 1}") from error
         raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+
+
+_LOCAL_TIME = "partition values that are instants may be written in the time zone of whoever wrote them"
+
+
+class Vectors:
+    """The deletion vectors of a version, read together when the first is asked for: deltalake has no other way."""
+
+    def __init__(self, read: Callable[[int], Iterator[tuple[str, Any, int]]], version: int) -> None:
+        self._read, self._version = read, version
+        self._kept: dict[str, tuple[Any, int]] | None = None
+
+    def of(self, file: LiveFile) -> array[int]:
+        """Return the numbers of a file's deleted rows; see `Snapshot.deleted_rows`."""
+        import pyarrow.compute as pc
+
+        if self._kept is None:
+            self._kept = {path: (kept, count) for path, kept, count in self._read(self._version)}
+        if file.path not in self._kept:
+            raise UnsupportedError("deltalake does not tell which of its rows are deleted")
+        kept, count = self._kept[file.path]
+        rows = array("q", pc.indices_nonzero(pc.invert(kept)).to_pylist())
+        if len(rows) != count:
+            raise CorruptFileError(f"its deletion vector has {len(rows):,} rows; the log says {count:,}")
+        return rows
 
 
 def _vector_name(encoded: str) -> str | None:

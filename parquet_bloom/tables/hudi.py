@@ -31,10 +31,11 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.roots import Root
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
+from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment, unlike_reason
 from parquet_bloom.tables.unpacking import AVRO, Room
 
 LOGS = "log files of its file group may hold newer rows"
+_TRIES = "attempts at one write left several files of its file group, and the timeline does not name the right one"
 LOG_ONLY = "it is a log file of a file group that has no base file"
 
 _NEWEST_VERSION = 9
@@ -275,7 +276,10 @@ class OpenHudi:
         for file in base:
             reason = LOGS if logs else None if file.kind == "parquet" else f"its base file is {file.kind}, not Parquet"
             live = self._file(file, reason or unknown, has_deletes=bool(logs))
-            yield replace(live, unlike=history.unlike(file.instant))
+            unlike = history.unlike(file.instant)
+            unread = {column: unlike_reason(column) for column in unlike}
+            unreadable = live.not_excluded or (_TRIES if len(base) > 1 else None)
+            yield replace(live, unlike=unlike, unread=unread, unreadable=unreadable)
         if not base:
             yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
 
@@ -289,6 +293,7 @@ class OpenHudi:
             has_deletes=has_deletes,
             not_excluded=outside or reason,
             is_outside=outside is not None,
+            unreadable=outside or reason,
         )
 
 

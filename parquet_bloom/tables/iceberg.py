@@ -26,7 +26,9 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.tables.columns import of_iceberg
 from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
+from parquet_bloom.tables.iceberg_deletes import Deletes
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
@@ -131,7 +133,8 @@ class OpenIceberg:
         schemas = self._table.schemas()
         schema = of_its_own or self._table.schema()
         files, entries = [], []
-        for entry, has_deletes in self._live(at):
+        deletes = Deletes(self._table.io, lambda path: self._files.place(_fsspec_path(path)).outside)
+        for entry, has_deletes in self._live(at, deletes):
             entries.append(entry)
             files.append(self._live_file(entry, schema, has_deletes))
         self._entries = {entry.file_path: entry for entry in entries}
@@ -148,10 +151,12 @@ class OpenIceberg:
             field_ids=dict(_field_ids(schema.fields)),
             mapped_names=mapped,
             recorded=_recorded([each for each in schema.fields if each.field_id not in doubtful], entries, schema),
+            columns=lambda: of_iceberg(schema.fields),
+            deletes=deletes.of,
         )
 
-    def _live(self, at: Any) -> Iterator[tuple[Any, bool]]:
-        """Yield the entry of each data file, and whether deletes apply to it."""
+    def _live(self, at: Any, deletes: Deletes) -> Iterator[tuple[Any, bool]]:
+        """Yield the entry of each data file, and whether deletes apply to it; these are noted."""
         from pyiceberg.manifest import ManifestContent
 
         if at is None:
@@ -164,20 +169,21 @@ class OpenIceberg:
         kinds = {
             manifest.content for manifest in manifests if manifest.has_added_files() or manifest.has_existing_files()
         }
-        deleted = self._deleted(at) if ManifestContent.DELETES in kinds else set()
+        if ManifestContent.DELETES in kinds:
+            deletes.files = self._deleted(at)
         for manifest in manifests:
             if manifest.content == ManifestContent.DATA:
                 for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
                     file = entry.data_file
-                    yield file, deleted is None or file.file_path in deleted
+                    yield file, deletes.files is None or file.file_path in deletes.files
 
-    def _deleted(self, at: Any) -> set[str] | None:
-        """Return the paths of the files that deletes apply to; None where pyiceberg cannot tell (equality deletes)."""
+    def _deleted(self, at: Any) -> dict[str, set[Any]] | None:
+        """Return the delete files of each file that has any; None where pyiceberg cannot tell (equality deletes)."""
         table = copy.copy(self._table)
         table.io = CheckedIO(table.io)
         try:
             tasks = table.scan(snapshot_id=at.snapshot_id).plan_files()
-            return {task.file.file_path for task in tasks if task.delete_files}
+            return {task.file.file_path: set(task.delete_files) for task in tasks if task.delete_files}
         except ParquetBloomError:
             raise
         except (ValueError, NotImplementedError):
@@ -198,6 +204,7 @@ class OpenIceberg:
             has_deletes,
             not_excluded=outside,
             is_outside=outside is not None,
+            unreadable=outside,
         )
 
     def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:

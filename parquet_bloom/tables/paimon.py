@@ -36,6 +36,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.tables.columns import of_paimon
 from parquet_bloom.tables.detect import branch_of
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
@@ -245,7 +246,14 @@ class OpenPaimon:
             with_deletes = self._with_deletes(at)
             files = list(self._live_files(schema, live, with_deletes))
             statistics = recorded(schema.fields.items(), [each for _, each in files]) if not schema.keys else None
-            return Snapshot(self.kind, self._root, int(at["id"]), tuple(file for file, _ in files), recorded=statistics)
+            return Snapshot(
+                self.kind,
+                self._root,
+                int(at["id"]),
+                tuple(file for file, _ in files),
+                recorded=statistics,
+                columns=lambda: of_paimon(list(schema.fields.values())),
+            )
         except ParquetBloomError:
             raise
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -287,7 +295,7 @@ class OpenPaimon:
             own = self._schema(file["_SCHEMA_ID"])
             reason = merged or _unlike(schema, own) or _unreadable(file)
             if entry["_BUCKET"] == _POSTPONED:
-                reason = "its rows have not been moved to their buckets yet"
+                reason = _NOT_MOVED
             name, known_as = file["_FILE_NAME"], self._recorded(file, path)
             self._origins[known_as] = _Origin(file["_SCHEMA_ID"], _has_index(file))
             live_file = LiveFile(
@@ -299,6 +307,11 @@ class OpenPaimon:
                 not_excluded=outside or reason,
                 file_index=self._file_index(file, own, folder) if schema.uses_indexes else None,
                 is_outside=outside is not None,
+                unreadable=outside or _why_unreadable(schema, entry),
+                unread=_unread(schema, own),
+                own_names={
+                    name: own.fields[key][0] if key in own.fields else None for key, (name, _) in schema.fields.items()
+                },
             )
             yield live_file, own.statistics(file) if reason is None else None
 
@@ -351,6 +364,7 @@ class OpenPaimon:
 
 
 _POSTPONED = -2
+_NOT_MOVED = "its rows have not been moved to their buckets yet"
 _OF_BRANCH = ("snapshot", "schema", "tag")
 
 
@@ -607,6 +621,28 @@ def _has_index(file: dict[str, Any]) -> bool:
     return file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra)
 
 
+def _why_unreadable(schema: _Schema, entry: dict[str, Any]) -> str | None:
+    """Return why the rows in a file are not those of the table's readers, those that a delete took aside; or None."""
+    file = entry["_FILE"]
+    if entry["_BUCKET"] == _POSTPONED:
+        return _NOT_MOVED
+    if schema.keys and file.get("_DELETE_ROW_COUNT") != 0:
+        return schema.merged or "some of its rows may say that a key is deleted"
+    return schema.merged or schema.expiry or _unreadable(file)
+
+
+def _unread(table: _Schema, own: _Schema) -> dict[str, str]:
+    """Return the columns of the table whose values a file of schema `own` does not tell, each with why."""
+    unread = {}
+    for number, (name, kind) in table.fields.items():
+        _, old_kind = own.fields.get(number, (name, kind))
+        if not _holds_all(kind, old_kind):
+            unread[name] = f"it was {old_kind} when the file was written and is {kind} now"
+        elif number not in own.fields and name in table.partition_keys:
+            unread[name] = "it is a partition column, which the file does not have"
+    return unread
+
+
 def _unreadable(file: dict[str, Any]) -> str | None:
     if not file["_FILE_NAME"].endswith(".parquet"):
         return f"it is not a Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
@@ -674,6 +710,15 @@ class _Schema:
     def data_folder(self) -> list[str]:
         folder = self._options.get("data-file.path-directory", "").strip("/")
         return [folder] if folder else []
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return self._partition_keys
+
+    @property
+    def expiry(self) -> str | None:
+        """Why readers leave out rows of files, or None."""
+        return "readers leave out its expired rows" if "record-level.expire-time" in self._options else None
 
     @property
     def merged(self) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -21,6 +22,9 @@ from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
 from parquet_bloom.tables.recorded import Recorded
+
+if TYPE_CHECKING:
+    from parquet_bloom.tables.columns import TableColumn
 
 
 class FailedCommitError(ParquetBloomError, OSError):
@@ -73,6 +77,10 @@ class LiveFile:
     `not_excluded` is why nothing that is known of this file proves that its rows, as readers of the table see them, are
     not there. `unlike` are the top-level columns, under all names that they have had, of which that holds. `file_index`
     is what a Paimon table has of it.
+
+    For those who want the rows themselves, `unreadable` is why they are not the table's even after deletes, and
+    `unread` are the table's columns whose values the file does not tell, each with why. `own_names` are what the file
+    calls the table's columns, None for one that it lacks, where the table tells that of each file.
     """
 
     path: str
@@ -86,6 +94,9 @@ class LiveFile:
     file_index: FileIndex | None = None
     is_outside: bool = False
     loss: type[Exception] | None = None
+    unreadable: str | None = None
+    unread: dict[str, str] = field(default_factory=dict)
+    own_names: dict[str, str | None] | None = None
 
     @property
     def is_unread(self) -> bool:
@@ -133,7 +144,8 @@ class Snapshot:
     table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
     `hidden` are top-level columns that files have, but whose values in them are not the table's.
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
-    wrote the files and noted in them.
+    wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
+    `deletes` returns what `deleted_rows` does.
     """
 
     kind: str
@@ -146,6 +158,19 @@ class Snapshot:
     recorded: Recorded | None = field(default=None, repr=False, compare=False)
     hidden: frozenset[str] = frozenset()
     text_rules: dict[str, str] = field(default_factory=dict)
+    columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
+    deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
+
+    def deleted_rows(self, file: LiveFile) -> array[int]:
+        """Return the numbers of a file's deleted rows, ascending, each once.
+
+        Raises `UnsupportedError` where they are not known, and what reading them raises.
+        """
+        if not file.has_deletes:
+            return array("q")
+        if self.deletes is None:
+            raise UnsupportedError("some of its rows are deleted, and which is not known")
+        return self.deletes(file)
 
     def unproved(self, file: LiveFile) -> Unproved:
         """Return the columns of which nothing that is known of a file proves anything, each with why."""
@@ -190,10 +215,10 @@ class Snapshot:
             source = at.get(file.path)
             if file.path in lost:
                 loss, reason = _LOSSES[isinstance(lost[file.path], FileNotFoundError)]
-                file = replace(file, loss=loss, not_excluded=reason)
+                file = replace(file, loss=loss, not_excluded=reason, unreadable=reason)
             elif source is not None and source.size < file.size:
                 reason = f"has {source.size:,} bytes, and the table records {file.size:,}"
-                file, source = replace(file, loss=CorruptFileError, not_excluded=reason), None
+                file, source = replace(file, loss=CorruptFileError, not_excluded=reason, unreadable=reason), None
             sources.append(untouched(file) if source is None else self.below_root(source))
             files.append(file)
         return sources, replace(self, files=tuple(files)) if tuple(files) != self.files else self

@@ -11,12 +11,20 @@ import contextlib
 import re
 import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError, describe_error
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, together
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
@@ -40,10 +48,13 @@ from parquet_bloom.results import FailedFile, in_unicode
 from parquet_bloom.storage.cache import Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive, run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.tables.columns import constant, is_widened
 from parquet_bloom.tables.snapshots import TableFiles
+from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.values.arrays import numbers_as_arrow, numbers_of
 from parquet_bloom.values.encoding import parse_literal
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
 from parquet_bloom.verbs.keys import Keys, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
@@ -164,6 +175,8 @@ def find(
         >>> parquet_bloom.find("events", column="id", keys=[7, 5000], positions=True, columns=[]).to_arrow().to_pylist()
         [{'path': 'events/b.parquet', 'row_group': 1, 'row': 501}]
     """
+    import pyarrow as pa
+
     if (where is None) == (keys is None) or (column is None) != (keys is None):
         raise TypeError("find takes a condition, or a column and its keys")
     opened = open_files(
@@ -177,6 +190,7 @@ def find(
         limits=limits,
         allow_outside=allow_outside,
     )
+    declared = Declared.of(opened.table)
     question: _Condition | _KeysOf
     if keys is None:
         question = _Condition(
@@ -191,6 +205,7 @@ def find(
                 log=log,
                 index=opened.index,
                 table=opened.table,
+                view=declared,
                 open_files={},
                 schemas={},
             )
@@ -208,16 +223,20 @@ def find(
                 snapshot=opened.table.snapshot if opened.table else None,
                 index=opened.index,
                 storage_options=storage_options,
+                view=declared and declared.at(path),
                 checks=Checks(num_threads(None)),
             ),
             strict=strict,
+            declared=declared,
         )
     failed: dict[str, FailedFile] = {}
     kept = question.search(opened.sources, failed, progress=progress, log=log)
-    footers = _Footers(opened, decryption, limits, log)
+    footers = _Footers(opened, declared, decryption, limits, log)
     files = list(footers.of(kept, failed, strict=strict))
-    seen = files + footers.seen(question.schemas) or footers.any_of(opened.sources)
-    shape = _Shape.of(seen, opened, case_sensitive=case_sensitive)
+    seen = files + footers.seen(question.schemas) or ([] if declared else footers.any_of(opened.sources))
+    if not seen and failed and declared is None:
+        return Found(iter(()), pa.schema([]), failed.values())
+    shape = _Shape.of(seen, opened, declared, case_sensitive=case_sensitive)
     chosen = shape.choose(columns, positions=positions)
     row_test = question.on(shape)
     reader = _Reader(
@@ -302,14 +321,17 @@ class _Condition:
         files, findings = evaluator.evaluate_all(sources, progress)
         if any(file.not_pruned is None for file in files):
             findings.raise_unless_bound()
-        if conflicting := findings.conflicting:
+        if (conflicting := findings.conflicting) and evaluator.view is None:
             columns = _columns_of(evaluator.predicate)
             raise UnsupportedError(why_conflicting(format_path(columns[min(conflicting)])))
         evaluator.strays.rest(sources)
         open_files = evaluator.open_files or {}
         kept = []
         for source, file in zip(sources, files, strict=True):
-            if file.not_pruned is not None:
+            live = None if evaluator.table is None else evaluator.table.files[source]
+            if live is not None and live.not_excluded is not None and not live.is_unread:
+                kept.append(_Kept(source, None))
+            elif file.not_pruned is not None:
                 failed[source.name] = FailedFile(source.name, file.not_pruned)
             elif source in open_files:
                 bound, _ = open_files[source]
@@ -338,8 +360,7 @@ class _ConditionTest(_RowTest):
         self.names = tuple(dict.fromkeys(shape.resolved(path)[0] for path in filter_.paths))
 
     def leaves(self, group: _Group, footer: Footer) -> list[LeafColumn]:
-        assert group.bound is not None
-        return list(dict.fromkeys(leaves_with_pages(group.bound, footer)))
+        return [] if group.bound is None else list(dict.fromkeys(leaves_with_pages(group.bound, footer)))
 
     def runs(self, group: _Group, footer: Footer, pages: Mapping[int, Sequence[Page]]) -> Runs | None:
         assert group.bound is not None
@@ -352,8 +373,8 @@ class _ConditionTest(_RowTest):
 class _KeysOf:
     """`find` by keys."""
 
-    def __init__(self, search: Search, *, strict: bool) -> None:
-        self._search, self._strict = search, strict
+    def __init__(self, search: Search, *, strict: bool, declared: Declared | None) -> None:
+        self._search, self._strict, self._declared = search, strict, declared
 
     @property
     def schemas(self) -> Schemas:
@@ -378,7 +399,12 @@ class _KeysOf:
                 continue
             found.pop(source, None)
             if isinstance(outcome, ColumnNotFoundError):
-                refused = refused or outcome  # none of its rows has a key
+                if self._declared is None or self._search.path[0] not in self._declared.columns:
+                    refused = refused or outcome  # none of its rows has a key
+                    continue
+                understood = True
+                if self._declared.may_have_values(source, self._search.path[0]):
+                    found[source] = [Hit(None, None, str(outcome))]
                 continue
             if isinstance(outcome, LiteralError):
                 raise outcome
@@ -387,7 +413,7 @@ class _KeysOf:
             failed[source.name] = FailedFile(source.name, describe_error(outcome))
         if refused and not understood:
             raise refused
-        if self._search.findings.conflicting:
+        if self._search.findings.conflicting and self._declared is None:
             raise UnsupportedError(why_conflicting(format_path(self._search.path)))
         return [_Kept(source, _groups(found[source])) for source in sources if found.get(source)]
 
@@ -486,7 +512,10 @@ def _points_of_all(path: ColumnPath, column: Typed, keys: Keys) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that may hold rows: `names` maps what all files call a column to what this one calls it."""
+    """A file that may hold rows: `names` maps what all files call a column to what this one calls it.
+
+    `unread` are columns whose values it does not tell, each with why, `deleted` the numbers of its deleted rows.
+    """
 
     source: Source
     footer: Footer
@@ -494,13 +523,23 @@ class _File:
     groups: list[_Group]
     names: dict[str, str]
     constants: dict[str, str | None]
+    unread: dict[str, str] = field(default_factory=dict)
+    deleted: array[int] = field(default_factory=lambda: array("q"))
 
 
 class _Footers:
     """Footers of files, from the cache or read."""
 
-    def __init__(self, opened: Opened, decryption: Decryption | None, limits: Limits, log: RequestLog | None) -> None:
-        self._opened, self._decryption, self._limits, self._log = opened, decryption, limits, log
+    def __init__(
+        self,
+        opened: Opened,
+        declared: Declared | None,
+        decryption: Decryption | None,
+        limits: Limits,
+        log: RequestLog | None,
+    ) -> None:
+        self._opened, self._declared = opened, declared
+        self._decryption, self._limits, self._log = decryption, limits, log
 
     def of(self, kept: list[_Kept], failed: dict[str, FailedFile], *, strict: bool) -> Iterator[_File]:
         """Yield files that may hold rows with their footers; a file that cannot be read is a failed one."""
@@ -536,32 +575,33 @@ class _Footers:
     def _file(self, source: Source, footer: Footer, groups: list[_Group] | None) -> _File:
         from parquet_bloom.storage.rows import FileRows
 
-        table = self._opened.table
-        rows = FileRows(source, footer)
-        rows.schema  # noqa: B018  # raises what is wrong with it
         if groups is None:
             groups = [_Group(number) for number, one in enumerate(footer.row_groups) if one.num_rows]
-        names = {name: name for name in rows.fields} if table is None else _live_names(table, source, footer)
-        return _File(source, footer, rows, groups, names, _constants(source, table))
+        if (table := self._opened.table) is None:
+            rows = FileRows(source, footer)
+            rows.schema  # noqa: B018  # raises what is wrong with it
+            names = {name: name for name in rows.fields}
+            return _File(source, footer, rows, groups, names, _constants(source))
+        live = table.files[source]
+        columns = None if self._declared is None else self._declared.columns
+        stored = stored_columns(table.snapshot, live, footer, columns)
+        rows = FileRows(source, footer, stored.paths)
+        rows.schema  # noqa: B018
+        deleted = _deleted(table, source, footer) if groups else array("q")
+        return _File(source, footer, rows, groups, stored.names, stored.constants, stored.unread, deleted)
 
 
-def _live_names(table: TableFiles, source: Source, footer: Footer) -> dict[str, str]:
-    """Return what a table's columns are called in one of its files."""
-    if table.files[source].has_deletes:
-        raise UnsupportedError("some of its rows are deleted")
-    names = {}
-    for shown, leaf in zip(table.snapshot.leaves(footer), footer.leaves, strict=True):
-        if shown.path[0]:
-            if shown.path[1:] != leaf.path[1:]:
-                raise UnsupportedError(f"a column below {shown.path[0]} has another name in it")
-            names[shown.path[0]] = leaf.path[0]
-    return names
+def _deleted(table: TableFiles, source: Source, footer: Footer) -> array[int]:
+    """Return the numbers of a file's deleted rows."""
+    deleted = table.snapshot.deleted_rows(table.files[source])
+    num_rows = sum(one.num_rows for one in footer.row_groups)
+    if deleted and not 0 <= deleted[0] <= deleted[-1] < num_rows:
+        raise CorruptFileError(f"the table has row {deleted[-1]:,} of it deleted; it has {num_rows:,} rows")
+    return deleted
 
 
-def _constants(source: Source, table: TableFiles | None) -> dict[str, str | None]:
-    """Return the partition values of a file: of a table those that it records, else those of its directories."""
-    if table is not None:
-        return table.files[source].partition
+def _constants(source: Source) -> dict[str, str | None]:
+    """Return the partition values of a file in its directories."""
     return {} if not source.partitions.directories else replace(source.partitions, perhaps=()).constants
 
 
@@ -574,18 +614,20 @@ class _Shape:
         leaves: Mapping[ColumnPath, LeafColumn],
         partitions: Mapping[str, pa.DataType],
         unsure: frozenset[str],
+        declared: Declared | None = None,
         *,
         case_sensitive: bool,
     ) -> None:
         self.fields, self._leaves, self.partitions, self._unsure = fields, leaves, partitions, unsure
+        self._declared = declared
         self._case_sensitive = case_sensitive
 
     @classmethod
-    def of(cls, files: Sequence[_File], opened: Opened, *, case_sensitive: bool) -> _Shape:
-        """Return the columns of files that are read, and the partitions of all."""
+    def of(cls, files: Sequence[_File], opened: Opened, declared: Declared | None, *, case_sensitive: bool) -> _Shape:
+        """Return the columns that a table declares, or those of files that are read and the partitions of all."""
         import pyarrow as pa
 
-        texts = [_constants(source, opened.table) for source in opened.sources]
+        texts = [] if opened.table is not None else list(map(_constants, opened.sources))
         partitions = partition_types(texts)
         schemas: dict[tuple[Any, ...], pa.Schema] = {}
         leaves: dict[ColumnPath, LeafColumn] = {}
@@ -596,14 +638,23 @@ class _Shape:
             own = file.rows.schema
             schemas[key] = pa.schema([own.field(name).with_name(shown) for shown, name in file.names.items()])
             shown_as = {name: shown for shown, name in file.names.items()}
-            for leaf in file.footer.leaves:
-                if (shown := shown_as.get(leaf.path[0])) is not None:
-                    leaves.setdefault((shown, *leaf.path[1:]), leaf)
+            of_file = {
+                (shown, *file.rows.paths[leaf.index][1:]): leaf
+                for leaf in file.footer.leaves
+                if (shown := shown_as.get(leaf.path[0])) is not None
+            }
+            leaves = of_file | leaves
+            if declared is not None:
+                declared.see(of_file)
+        own_types = [one if declared is None else declared.undeclared(one) for one in schemas.values()]
         try:
-            schema = pa.unify_schemas(list(schemas.values()), promote_options="permissive")
+            schema = pa.unify_schemas(own_types, promote_options="permissive") if own_types else pa.schema([])
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise UnsupportedError(f"the files' columns differ too much: {error}") from error
         fields = {field.name: field.type for field in schema}
+        if declared is not None:
+            fields = declared.types(fields)
+            return cls(fields, leaves | declared.typed, {}, frozenset(), declared, case_sensitive=case_sensitive)
         fields.update(partitions)
         unsure = frozenset(name for name, kind in partitions.items() if kind == pa.string() and _is_typed(texts, name))
         return cls(fields, leaves, partitions, unsure, case_sensitive=case_sensitive)
@@ -650,6 +701,27 @@ class _Shape:
         for part in path[1:]:
             kind = kind.field(part).type
         return kind
+
+    def initial(self, name: str) -> pa.Scalar:
+        """Return the value of a column in a file that lacks it."""
+        import pyarrow as pa
+
+        initial = self._declared.columns[name].initial if self._declared is not None else None
+        return pa.scalar(None, self.fields[name]) if initial is None else initial
+
+    def converted(self, name: str, column: Any) -> Any:
+        """Return a column of a file as all files have it. Raises `UnsupportedError` where values would change."""
+        import pyarrow as pa
+
+        kind = self.fields[name]
+        if column.type == kind:
+            return column
+        if self._declared is not None and not is_widened(column.type, kind):
+            raise UnsupportedError(f"column {name} is {column.type} in it, and {kind} in the table")
+        try:
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedError(f"column {name} cannot be converted to {kind}: {error}") from error
 
     def at(self, columns: Mapping[str, Any], path: ColumnPath) -> Any:
         """Return the column at a path of the condition, of top-level columns."""
@@ -755,11 +827,18 @@ class _Reader:
     def _is_stored(self, file: _File, name: str) -> bool:
         return name in file.names and name not in self.shape.partitions
 
+    def _require_readable(self, file: _File) -> None:
+        """Raise `UnsupportedError` if the file does not tell the values of a column that is needed."""
+        for name in (*self.test.names, *(path[0] for path in self.chosen)):
+            if (reason := file.unread.get(name)) is not None:
+                raise UnsupportedError(f"column {name}: {reason}")
+
     def _read(self, file: _File, group: _Group) -> Plan[pa.Table | None]:
         """Plan to return the rows of a row group that match; None if there are none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        self._require_readable(file)
         num_rows = file.footer.row_groups[group.row_group].num_rows
         runs = yield from self._runs(file, group)
         if runs == []:
@@ -774,13 +853,28 @@ class _Reader:
         columns = self._columns(file, stored, num_rows if some is None else len(some), self.test.names)
         mask = self.test.mask(group, {path: self.shape.at(columns, path) for path in self.test.paths})
         at = pc.indices_nonzero(mask).cast(pa.int64())
+        hits = at if some is None else numbers_as_arrow(some).take(at)
+        if file.deleted and len(at):
+            is_live = self._are_live(file, group, hits)
+            at, hits = at.filter(is_live), hits.filter(is_live)
         if not len(at):
             return None
-        hits = at if some is None else numbers_as_arrow(some).take(at)
         stored = {name: column.take(at) for name, column in stored.items()}
         if rest:
             stored |= yield from file.rows.read(group.row_group, rest, numbers_of(hits))
         return self._table(file, group, self._columns(file, stored, len(hits), wanted), hits)
+
+    def _are_live(self, file: _File, group: _Group, hits: Any) -> Any:
+        """Return which of a row group's rows are not deleted."""
+        import pyarrow.compute as pc
+
+        before = _rows_before(file, group)
+        start, stop = (
+            bisect_left(file.deleted, row)
+            for row in (before, before + file.footer.row_groups[group.row_group].num_rows)
+        )
+        deleted = numbers_as_arrow(file.deleted[start:stop])
+        return pc.invert(pc.is_in(pc.add(hits, before), value_set=deleted))
 
     def _runs(self, file: _File, group: _Group) -> Plan[Runs | None]:
         """Plan to return the rows that the page indexes of the condition's columns leave."""
@@ -808,13 +902,11 @@ class _Reader:
             if name in self.shape.partitions:
                 column = pa.repeat(pa.scalar(file.constants.get(name)).cast(kind), count)
             elif name in file.names:
-                column = stored[file.names[name]]
-                try:
-                    column = column if column.type == kind else column.cast(kind)
-                except pa.ArrowInvalid as error:
-                    raise UnsupportedError(f"column {name} cannot be converted to {kind}: {error}") from error
+                column = self.shape.converted(name, stored[file.names[name]])
+            elif name in file.constants:
+                column = pa.repeat(constant(name, file.constants[name], kind), count)
             else:
-                column = pa.nulls(count, kind)
+                column = pa.repeat(self.shape.initial(name), count)
             columns[name] = column
         return columns
 
@@ -824,13 +916,16 @@ class _Reader:
 
         arrays = [self.shape.at(columns, path) for path in self.chosen]
         if self.positions:
-            before = sum(one.num_rows for one in file.footer.row_groups[: group.row_group])
             arrays += [
                 pa.repeat(pa.scalar(in_unicode(file.source.name)), len(hits)),
                 pa.repeat(pa.scalar(group.row_group, pa.int32()), len(hits)),
-                pc.add(hits, before),
+                pc.add(hits, _rows_before(file, group)),
             ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _rows_before(file: _File, group: _Group) -> int:
+    return sum(one.num_rows for one in file.footer.row_groups[: group.row_group])
 
 
 def _shown(path: ColumnPath) -> str:

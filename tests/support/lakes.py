@@ -157,8 +157,10 @@ def iceberg_rows(found: Any, snapshot: int | None = None) -> list[int]:
     return sorted(found.scan(snapshot_id=snapshot).to_arrow()["id"].to_pylist())
 
 
-def give_deletes(found: Any, positions: Sequence[int]) -> None:
-    """Commits a positional delete file for these rows of the first of a table's data files."""
+def give_deletes(
+    found: Any, positions: Sequence[int], *, as_vector: bool = False, content: str = "POSITION_DELETES"
+) -> None:
+    """Commits a positional delete file, or a deletion vector, for these rows of the first of a table's data files."""
     from pyiceberg.manifest import (
         DataFile,
         DataFileContent,
@@ -188,14 +190,17 @@ def give_deletes(found: Any, positions: Sequence[int]) -> None:
             pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
         ]
     )
-    path = Path(folder) / "data" / "deletes.parquet"
-    pq.write_table(pa.table([[victim.file_path] * len(positions), positions], schema=schema), path)
+    path = Path(folder) / "data" / f"deletes.{'puffin' if as_vector else 'parquet'}"
+    if as_vector:
+        path.write_bytes(_puffin(victim.file_path, positions))
+    else:
+        pq.write_table(pa.table([[victim.file_path] * len(positions), positions], schema=schema), path)
     metadata, io = found.metadata, found.io
     number, sequence = metadata.new_snapshot_id(), metadata.next_sequence_number()
     file = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES,
+        content=DataFileContent[content],
         file_path=f"file://{path}",
-        file_format=FileFormat.PARQUET,
+        file_format=FileFormat.PUFFIN if as_vector else FileFormat.PARQUET,
         partition=victim.partition,
         record_count=len(positions),
         file_size_in_bytes=path.stat().st_size,
@@ -220,6 +225,27 @@ def give_deletes(found: Any, positions: Sequence[int]) -> None:
     ref = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)
     found.catalog.commit_table(found, (), (AddSnapshotUpdate(snapshot=snapshot), ref))
     found.refresh()
+
+
+def _puffin(path: str, positions: Sequence[int]) -> bytes:
+    """Returns a Puffin file with a deletion vector."""
+    import zlib
+
+    import pyroaring
+
+    vector = struct.pack("<IQI", 0x64_39_D3_D1, 1, 0) + pyroaring.BitMap(positions).serialize()
+    blob = struct.pack(">I", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
+    described = {
+        "type": "deletion-vector-v1",
+        "fields": [2147483645],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": 4,
+        "length": len(blob),
+        "properties": {"referenced-data-file": path, "cardinality": str(len(set(positions)))},
+    }
+    footer = json.dumps({"blobs": [described]}).encode()
+    return b"PFA1" + blob + b"PFA1" + footer + struct.pack("<II", len(footer), 0) + b"PFA1"
 
 
 def recoded(data: bytes, codec: str, block_bytes: int) -> bytes:

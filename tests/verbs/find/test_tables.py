@@ -1,0 +1,306 @@
+"""`find` on tables: the rows are those that the table's own library reads, or the file is an error that says why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lakes
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from files import fixture, unpacked
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parquet_bloom
+from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Any]:
+    with lakes.catalog(tmp_path / "warehouse") as found:
+        yield found
+
+
+def rows_of(table: Any, where: str, **options: Any) -> list[dict[str, Any]]:
+    """Returns the rows that are found, when every file can be read."""
+    found = parquet_bloom.find(table, where, **options)
+    rows = found.to_arrow().to_pylist()
+    assert found.errors == ()
+    return rows
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=repr)
+
+
+def delta_rows(root: Path) -> list[dict[str, Any]]:
+    return pa.table(DeltaTable(str(root)).scan()).to_pylist()
+
+
+# ---- Delta -------------------------------------------------------------------------------
+
+
+@given(deleted=st.sets(st.integers(0, 19)), where=st.sampled_from(["id >= 0", "id < 7", "name = 'name 000003'"]))
+def test_rows_in_a_deletion_vector_are_not_found(
+    tmp_path_factory: pytest.TempPathFactory, deleted: set[int], where: str
+) -> None:
+    root = tmp_path_factory.mktemp("delta")
+    lakes.delta(root, files=1)
+    lakes.give_deletion_vector(root, sorted(deleted))
+    alive = [row for row in delta_rows(root) if row["id"] not in deleted]
+    assert in_order(rows_of(root, "id >= 0")) == in_order(delta_rows(root)) == in_order(alive)
+    found = rows_of(root, where, columns=["id"], positions=True)
+    assert all(row["row"] == row["id"] and row["id"] not in deleted for row in found)
+    keys = parquet_bloom.find(root, column="id", keys=pa.array(range(20)), columns=["id"]).to_arrow()
+    assert sorted(keys["id"].to_pylist()) == sorted(row["id"] for row in alive)
+
+
+@pytest.mark.parametrize("name", ["clone", "iceberg_v1", "iceberg_v2", "materialized", "statistics", "v2_parquet"])
+def test_rows_of_delta_spark_are_those_of_deltalake(tmp_path: Path, name: str) -> None:
+    folder = unpacked(f"delta_spark/{name}", tmp_path)
+    root = folder.parent / "deleted" if name == "clone" else folder
+    expected = delta_rows(root)
+    first = next(iter(expected[0]))
+    rows = rows_of(root, f"{first} IS NOT NULL OR {first} IS NULL")
+    for row in (*rows, *expected):
+        row.pop("ts", None)  # an INT96, of which deltalake loses the years that do not fit nanoseconds
+    assert list(map(repr, in_order(rows))) == list(map(repr, in_order(expected)))  # NaN is not equal to itself
+    if name == "clone":
+        assert len(rows) == 99
+
+
+def test_a_deletion_vector_that_does_not_fit_its_file_is_an_error(tmp_path: Path) -> None:
+    lakes.delta(tmp_path / "t", files=1)
+    lakes.give_deletion_vector(tmp_path / "t", [3, 25])
+    with pytest.raises(UnsupportedError, match="vector"):
+        parquet_bloom.find(tmp_path / "t", "id >= 0")
+
+
+def test_files_outside_of_the_table_are_errors(tmp_path: Path) -> None:
+    folder = unpacked("delta_spark/clone", tmp_path).parent
+    log = json.loads(fixture("delta_spark/clone.json"))
+    found = parquet_bloom.find(folder / "clone", "id >= 0", columns=["id"])
+    rows = found.to_arrow().to_pylist()
+    assert rows
+    assert log
+    assert all("outside of the table's directory" in error.error for error in found.errors)
+    assert len(found.errors) == len(DeltaTable(str(folder / "clone")).file_uris()) - 1
+
+
+def test_partition_values_have_the_types_of_the_table(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array(range(4), pa.int64()),
+            "k": pa.array([7, 10, None, 100], pa.int32()),
+            "day": pa.array([date(2024, 1, 1), None, date(1969, 12, 31), date(2024, 1, 1)]),
+            "cost": pa.array([Decimal("1.50"), Decimal("10.00"), None, Decimal("20.25")], pa.decimal128(9, 2)),
+            "text": ["007", "1", None, "a b"],
+        }
+    )
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=["k", "day", "cost", "text"])
+    kinds = parquet_bloom.find(tmp_path / "t", "id < 0").to_arrow().schema
+    assert [str(kinds.field(name).type) for name in ("k", "day", "cost", "text")] == [
+        "int32", "date32[day]", "decimal128(9, 2)", "string",
+    ]  # fmt: skip
+    assert in_order(rows_of(tmp_path / "t", "id >= 0")) == in_order(rows.to_pylist())
+    for where, ids in [
+        ("k > 8", [1, 3]),
+        ("text = '007'", [0]),
+        ("text = '7'", []),
+        ("cost = 1.5", [0]),
+        ("cost > 15", [3]),
+        ("day < DATE '2000-01-01'", [2]),
+        ("k IS NULL AND text IS NULL", [2]),
+    ]:
+        assert sorted(row["id"] for row in rows_of(tmp_path / "t", where)) == ids, where
+    keys = parquet_bloom.find(tmp_path / "t", column="k", keys=[10, 100, 1], columns=["id"]).to_arrow()
+    assert sorted(keys["id"].to_pylist()) == [1, 3]
+
+
+def test_instants_of_partitions_are_not_guessed(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    rows = pa.table({"id": [1, 2], "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))})
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=["at"])
+    assert sorted(row["id"] for row in rows_of(tmp_path / "t", "id > 0", columns=["id"])) == [1, 2]
+    for options in ({}, {"columns": ["at"]}):
+        found = parquet_bloom.find(tmp_path / "t", "id > 0", **options)  # type: ignore[arg-type]
+        assert found.to_arrow().num_rows == 0
+        assert "time zone" in found.errors[0].error
+
+
+def test_mapped_names_are_those_of_the_table_at_every_depth(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    rows = pa.table({"id": [1, 2], "s": [{"a": 1, "b.c": {"d": "x"}}, None], "l": [[{"e": 1}], []], "p": ["v", "w"]})
+    write_deltalake(str(root), rows, partition_by=["p"], configuration={"delta.columnMapping.mode": "name"})
+    assert in_order(rows_of(root, "id > 0")) == in_order(rows.to_pylist())
+    assert rows_of(root, "s.`b.c`.d = 'x'", columns=["id", "s.a"]) == [{"id": 1, "s.a": 1}]
+    assert {name for path in root.rglob("*.parquet") for name in pq.read_schema(path).names}.isdisjoint(
+        rows.schema.names
+    )
+
+
+def test_widened_columns_have_the_type_of_the_table(tmp_path: Path) -> None:
+    root = unpacked("delta_spark/widening", tmp_path)
+    found = parquet_bloom.find(root, "id > 2").to_arrow()
+    assert str(found.schema.field("id").type) == "int64"
+    assert sorted(found["id"].to_pylist()) == [3, 5_000_000_000]
+    assert "int32" in {str(pq.read_schema(path).field("id").type) for path in root.glob("*.parquet")}
+
+
+def test_earlier_versions_have_their_own_rows(tmp_path: Path) -> None:
+    lakes.delta(tmp_path / "t", files=1)
+    lakes.give_deletion_vector(tmp_path / "t", [4])
+    assert [row["id"] for row in rows_of(tmp_path / "t", "id = 4", as_of=0)] == [4]
+    assert rows_of(tmp_path / "t", "id = 4") == []
+
+
+# ---- Iceberg -----------------------------------------------------------------------------
+
+
+@given(deleted=st.lists(st.integers(0, 19), min_size=1), as_vector=st.booleans())
+def test_deleted_positions_of_iceberg_are_not_found(
+    tmp_path_factory: pytest.TempPathFactory, deleted: list[int], as_vector: bool
+) -> None:
+    with lakes.catalog(tmp_path_factory.mktemp("iceberg")) as found:
+        table = lakes.iceberg(found, files=2)
+        lakes.give_deletes(table, deleted, as_vector=as_vector)
+        rows = rows_of(table, "id >= 0", positions=True)
+        assert sorted(row["id"] for row in rows) == lakes.iceberg_rows(table)
+        assert len(rows) == 40 - len(set(deleted))
+        keys = parquet_bloom.find(table, column="id", keys=pa.array(range(40)), columns=["id"]).to_arrow()
+        assert sorted(keys["id"].to_pylist()) == lakes.iceberg_rows(table)
+
+
+def test_deletes_that_pyiceberg_does_not_read_are_errors(catalog: Any) -> None:
+    table = lakes.iceberg(catalog, files=2)
+    lakes.give_deletes(table, [3], content="EQUALITY_DELETES")
+    found = parquet_bloom.find(table, "id >= 0")
+    assert found.to_arrow().num_rows == 0
+    assert len(found.errors) == 2
+    assert "equality deletes" in found.errors[0].error
+
+
+def test_deletes_of_rows_that_a_file_does_not_have_are_an_error(catalog: Any) -> None:
+    table = lakes.iceberg(catalog, files=1)
+    lakes.give_deletes(table, [3, 25])
+    found = parquet_bloom.find(table, "id >= 0")
+    assert found.to_arrow().num_rows == 0
+    assert "row 25" in found.errors[0].error
+
+
+def test_columns_of_iceberg_go_by_their_ids_at_every_depth(catalog: Any) -> None:
+    from pyiceberg.types import DoubleType, LongType, StringType
+
+    first = pa.table(
+        {
+            "n": pa.array([1, 2], pa.int32()),
+            "f": pa.array([0.1, 0.5], pa.float32()),
+            "s": [{"a": 1, "b": {"c": "x"}}, None],
+            "gone": ["g", "h"],
+        }
+    )
+    table = catalog.create_table("n.t", first.schema)
+    table.append(first)
+    with table.update_schema() as update:
+        update.update_column("n", LongType())
+        update.update_column("f", DoubleType())
+        update.rename_column(("s", "a"), "z")
+        update.rename_column(("s", "b"), "y")
+        update.delete_column("gone")
+    with table.update_schema() as update:
+        update.add_column(("s", "a"), StringType())
+        update.add_column("gone", LongType())
+    kind = pa.struct([("z", pa.int64()), ("y", pa.struct([("c", pa.string())])), ("a", pa.string())])
+    second = {"n": pa.array([2**40]), "f": [0.1], "s": pa.array([{"z": 5, "a": "new", "y": {"c": "w"}}], kind)}
+    table.append(pa.table(second))
+    expected = table.scan().to_arrow()
+    assert in_order(rows_of(table, "n > 0")) == in_order(expected.to_pylist())
+    found = parquet_bloom.find(table, "n < 0").to_arrow()
+    assert found.schema.names == expected.schema.names
+    assert [str(kind) for kind in found.schema.types[:2]] == ["int64", "double"]
+    for where, numbers in [
+        ("f > 0.1", [1, 2]),  # 0.1 as FLOAT is more than that
+        ("f = 0.1", [2**40]),
+        ("f = '0.1'", [2**40]),
+        ("s.z = 1", [1]),
+        ("s.a IS NULL", [1, 2]),
+        ("s.a = 'new'", [2**40]),
+        ("s.y.c = 'x'", [1]),
+        ("gone IS NULL", [1, 2, 2**40]),
+    ]:
+        assert sorted(row["n"] for row in rows_of(table, where)) == numbers, where
+    assert parquet_bloom.find(table, column="gone", keys=[1]).to_arrow().num_rows == 0
+    with pytest.raises(ColumnNotFoundError):
+        parquet_bloom.find(table, "nothing = 1")
+
+
+def test_partitions_of_iceberg(catalog: Any) -> None:
+    rows = lakes.odd_rows()
+    table = lakes.partitioned(catalog, rows)
+    assert in_order(rows_of(table, "id >= 0")) == in_order(rows.to_pylist())
+    assert [row["p"] for row in rows_of(table, "p = 'a%b'")] == ["a%b"] * 3
+    assert len(rows_of(table, "p IS NULL")) == 3
+
+
+# ---- Hudi and Paimon ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["append", "evolved", "pk_dv"])
+def test_rows_of_paimon_are_those_of_paimon(tmp_path: Path, name: str) -> None:
+    root = unpacked(f"paimon/{name}", tmp_path)
+    told = json.loads((tmp_path / "answers.json").read_text())
+    newest = told[max(told, key=int)]
+    rows = rows_of(root, "id IS NOT NULL")
+    assert sorted(row["id"] for row in rows) == sorted(newest["first_column"])
+    assert not [name for name in rows[0] if name.startswith("_")]
+
+
+def test_files_that_paimon_merges_are_errors(tmp_path: Path) -> None:
+    found = parquet_bloom.find(unpacked("paimon/pk", tmp_path), "id >= 0")
+    assert found.to_arrow().num_rows == 0
+    assert found.errors
+    assert all("merge" in error.error for error in found.errors)
+
+
+def test_columns_of_older_schemas_of_paimon(tmp_path: Path) -> None:
+    root = unpacked("paimon/evolved", tmp_path)
+    found = parquet_bloom.find(root, "title = 'title 3'").to_arrow()
+    assert found.schema.names == ["id", "title", "name", "other"]
+    assert str(found.schema.field("id").type) == "int64"
+    assert [(row["id"], row["name"], row["other"]) for row in found.to_pylist()] == [(3, "name 3", None)]
+
+
+@pytest.mark.parametrize("name", ["v6_cow", "v8_cow", "v6_compacted", "v8_compacted"])
+def test_rows_of_base_files_of_hudi(tmp_path: Path, name: str) -> None:
+    root = unpacked(f"hudi/{name}", tmp_path)
+    told = json.loads(fixture(f"hudi/{name}.json"))[-1]
+    rows = rows_of(root, "id IS NOT NULL")
+    assert sorted(row["id"] for row in rows) == sorted(key for key, _, _ in told["rows"])
+
+
+@pytest.mark.parametrize("name", ["hudi/v6_mor", "hudi/v8_mor", "hudi_evolved/v9_logs"])
+def test_base_files_with_logs_are_errors(tmp_path: Path, name: str) -> None:
+    found = parquet_bloom.find(unpacked(name, tmp_path), "id IS NOT NULL")
+    found.to_arrow()
+    assert found.errors
+    assert all("log file" in error.error for error in found.errors)
+
+
+@pytest.mark.parametrize("name", ["v6_swap", "v9_swap"])
+def test_only_wanted_columns_of_other_names_make_a_file_of_hudi_an_error(tmp_path: Path, name: str) -> None:
+    root = unpacked(f"hudi_evolved/{name}", tmp_path)
+    ids = [row["id"] for row in json.loads(fixture(f"hudi_evolved/{name}.json"))["ids"]]
+    assert sorted(row["id"] for row in rows_of(root, "id >= 0", columns=["id", "ts"])) == sorted(ids)
+    found = parquet_bloom.find(root, "id >= 0", columns=["id", "b"])
+    assert 0 < found.to_arrow().num_rows < len(ids)
+    assert "another name" in found.errors[0].error
+    with pytest.raises(UnsupportedError, match="another name"):
+        parquet_bloom.find(root, "b > 0", strict=True).to_arrow()
