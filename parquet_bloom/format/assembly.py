@@ -87,6 +87,7 @@ class _Chunk:
 @dataclass(slots=True)
 class _Group:
     encoded: bytes  # RowGroup as in the old footer
+    columns: list[bytes]  # its ColumnChunks
     num_rows: int
     start: int
     chunks: list[_Chunk]
@@ -96,9 +97,9 @@ class _Group:
 class Assembly:
     """The plan of a new file. Row groups are added in order; each call returns what comes next in the new file.
 
-    What is returned are bytes, and ranges of the old file to copy. `place` is where each old column chunk's indexes and
-    filter are, by row group and leaf, and `offset_indexes` what its offset index is; only those of row groups that are
-    copied are needed.
+    What is returned are bytes, and ranges of the old file to copy. `places` are where each old column chunk's indexes
+    and filter are, by row group and leaf, and `offset_indexes` what its offset index is; only those of row groups that
+    are copied are needed.
     """
 
     def __init__(
@@ -112,7 +113,6 @@ class Assembly:
         self._starts = structs_in(raw, last_field(raw, 0, _ROW_GROUPS, LIST))
         self._groups: list[_Group] = []
         self.position = 0
-        self.copied_bytes = 0
 
     def begin(self) -> bytes:
         """Return the file's first bytes."""
@@ -123,9 +123,7 @@ class Assembly:
         """Add an old row group as it is; return the ranges that hold its pages."""
         encoded, columns = self._old_group(row_group)
         start = self.position
-        extents = []
-        for column, leaf in enumerate(self._footer.leaves):
-            extents.append((pages_of(self._footer, row_group, leaf), column))
+        extents = [(pages_of(self._footer, row_group, leaf), leaf.index) for leaf in self._footer.leaves]
         ranges: list[ByteRange] = []
         chunks: dict[int, _Chunk] = {}
         for extent, column in sorted(extents):  # in the order of the old file
@@ -148,20 +146,20 @@ class Assembly:
                 {_FILTER_OFFSET: None, _FILTER_LENGTH: None} if place.filter is None else {},
             )
         num_rows = self._footer.row_groups[row_group].num_rows
-        self._groups.append(_Group(encoded, num_rows, start, [chunks[c] for c in sorted(chunks)], is_new=False))
-        self.copied_bytes += sum(map(len, ranges))
+        self._groups.append(
+            _Group(encoded, columns, num_rows, start, [chunks[c] for c in sorted(chunks)], is_new=False)
+        )
         return ranges
 
     def replace(self, row_group: int, num_rows: int) -> None:
         """Add an old row group that was written again with fewer rows; its chunks are added next, one for each leaf."""
-        encoded, _ = self._old_group(row_group)
-        self._groups.append(_Group(encoded, num_rows, self.position, [], is_new=True))
+        encoded, columns = self._old_group(row_group)
+        self._groups.append(_Group(encoded, columns, num_rows, self.position, [], is_new=True))
 
-    def add_chunk(self, row_group: int, new: NewChunk) -> bytes:
-        """Add the next column chunk of a row group that was written again; return its pages."""
+    def add_chunk(self, new: NewChunk) -> bytes:
+        """Add the next column chunk of the row group that was replaced last; return its pages."""
         group = self._groups[-1]
-        _, columns = self._old_group(row_group)
-        encoded = columns[len(group.chunks)]
+        encoded = group.columns[len(group.chunks)]
         moved = self.position
         index = None if new.offset_index is None else moved_index(new.offset_index, moved)
         column_index = new.column_index if index is not None else None
@@ -195,8 +193,6 @@ class Assembly:
 
     def _take(self, part: bytes | ByteRange) -> bytes | ByteRange:
         self.position += len(part)
-        if isinstance(part, ByteRange):
-            self.copied_bytes += len(part)
         return part
 
     def footer(self, key_values: Mapping[str, str | None]) -> bytes:

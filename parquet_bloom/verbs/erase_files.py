@@ -170,7 +170,10 @@ def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
     is_mentioned = dictionary is not None and _has_key(keys, dictionary)
     if not is_mentioned and chunks.has_dictionary_alone(row_group, leaf):
         return
-    hit = pa.concat_arrays([keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)])
+    parts = [keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)]
+    hit = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+    if len(hit) != footer.row_groups[row_group].num_rows:
+        raise CorruptFileError(f"row group {row_group}, column {leaf.name} has {len(hit)} values for its rows")
     if is_mentioned or hit.true_count:
         plan.kept[row_group] = pc.invert(hit)
 
@@ -215,7 +218,8 @@ def _require_erasable(plan: ErasePlan) -> None:
         )
     if footer.created_by.startswith("parquet-mr version 1.") and _minor(footer.created_by) < (2, 9):
         raise UnsupportedError("parquet-mr before 1.2.9 wrote wrong sizes of column chunks; write the file again")
-    left = [number for number in range(footer.num_row_groups) if number not in plan.dropped]
+    dropped = {*plan.dropped}
+    left = [number for number in range(footer.num_row_groups) if number not in dropped]
     for row_group in left:
         for leaf in footer.leaves:
             if problem := footer.chunk_problem(row_group, leaf):
@@ -242,8 +246,9 @@ def preview_erasure(plan: ErasePlan) -> FileErased:
     if plan.empties:
         return plan.result("planned")
     estimate = len(MAGIC) + len(footer.raw) + 8
+    dropped = {*plan.dropped}
     for number, group in enumerate(footer.row_groups):
-        if number in plan.dropped:
+        if number in dropped:
             continue
         size = sum(len(pages_of(footer, number, leaf)) for leaf in footer.leaves)
         rows = plan.kept.get(number)
@@ -308,7 +313,7 @@ def _write(plan: ErasePlan, out: Composition, stop: threading.Event, count: Call
             rows = plan.kept[number]
             assembly.replace(number, rows.true_count)
             for chunk in without_rows(plan.source, footer, number, rows):
-                append_checked(out, assembly.add_chunk(number, chunk))
+                append_checked(out, assembly.add_chunk(chunk))
         else:
             for extent in assembly.copy(number):
                 out.append_from(*extent)

@@ -397,6 +397,13 @@ VERBS: dict[str, Verb] = {
     "recover": Verb(["recover", "cut"], (recovered,), edited=("cut/a.parquet", "cut/b.parquet")),
     "drop": Verb(["drop", "filtered.parquet"], (changes("filtered.parquet"),)),
     "restore": Verb(["drop", "--restore", "filtered.parquet"], (changes("filtered.parquet"),)),
+    "erase": Verb(["erase", "filtered.parquet", "-c", "id", "-k", "keys.txt", "--yes"], (changes("filtered.parquet"),)),
+    "erase-checked": Verb(
+        ["erase", "checked.parquet", "-c", "id", "-k", "keys.txt", "--yes"],
+        (changes("checked.parquet"), checked("checked.parquet")),
+        again=["add", "checked.parquet", "-c", "name", "--replace"],  # erase does not open what has no key left
+        edited=("checked.parquet",),
+    ),
     "inspect": Verb(["inspect", "filtered.parquet"], (says_the_same,)),
     "verify": Verb(["verify", "filtered.parquet"], (says_the_same,)),
     "probe": Verb(["probe", "filtered.parquet", "id", "8"]),
