@@ -20,6 +20,7 @@ import time
 import uuid
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -50,6 +51,7 @@ from parquet_bloom.tables.snapshots import (
     fsspec_options,
     moment,
 )
+from parquet_bloom.values.arrays import numbers_of
 from parquet_bloom.values.ordering import Key
 from parquet_bloom.values.statistics import ColumnStatistics
 
@@ -145,11 +147,13 @@ class OpenDelta:
         wanted = [name for name in ("path", "size_bytes", "num_records", "partition") if name in adds.column_names]
         with_deletes = self._with_deletes()
         is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
-        instants = {field["name"] for field in schema["fields"] if field["type"] == "timestamp"}
-        files = [self._live_file(add, with_deletes, instants) for add in adds.select(wanted).to_pylist()]
+        files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
         if with_deletes and not any(file.has_deletes for file in files):
             raise UnsupportedError(f"{self._root} has deletion vectors of files that are not in the table")
         names = dict(_physical_names(schema["fields"])) if is_mapped else {}
+        instants = [field["name"] for field in schema["fields"] if field["type"] == "timestamp"]
+        if files and (at_instants := {name for name in instants if name in files[0].partition}):
+            files = list(self._with_local_times(files, at_instants, names))
         statistics = self._statistics(self._table.version(), files)
         is_widened = any(feature.startswith("typeWidening") for feature in self._table.protocol().reader_features or ())
         recorded = None if is_widened else _recorded(schema["fields"], names, files, statistics)
@@ -165,7 +169,7 @@ class OpenDelta:
             deletes=Vectors(self._vectors, self._table.version()).of,
         )
 
-    def _live_file(self, add: dict[str, Any], with_deletes: set[str], instants: set[str]) -> LiveFile:
+    def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:
         recorded = add["path"]
         path, outside = self._files.place(unquote(recorded))
         partition = {name: _as_text(value) for name, value in (add.get("partition") or {}).items()}
@@ -180,8 +184,26 @@ class OpenDelta:
             not_excluded=outside,
             is_outside=outside is not None,
             unreadable=outside,
-            unread=dict.fromkeys(instants & partition.keys(), _LOCAL_TIME),
         )
+
+    def _with_local_times(
+        self, files: Sequence[LiveFile], columns: set[str], names: dict[str, str]
+    ) -> Iterator[LiveFile]:
+        """Yield the files with those partition columns as unread whose instants the log does not write in UTC."""
+        for file in files:
+            written: dict[str, str | None] = {}
+            with contextlib.suppress(UnsupportedError, CorruptFileError, OSError):
+                written = (self._log_entry(file) or {}).get("partitionValues") or {}
+            unread = {}
+            for name in columns:
+                physical = parse_path(names[format_path((name,))])[0] if names else name
+                if not (written.get(physical) or "").endswith("Z") and file.partition[name] is not None:
+                    unread[name] = _LOCAL_TIME
+            yield replace(file, unread=unread)
+
+    def _log_entry(self, file: LiveFile) -> dict[str, Any] | None:
+        self._log.read(self._table.version())
+        return self._log.adds.get(file.recorded)
 
     def _with_deletes(self) -> set[str]:
         """Return the paths of the files that have a deletion vector."""
@@ -464,7 +486,7 @@ class OpenDelta:
         raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
 
 
-_LOCAL_TIME = "partition values that are instants may be written in the time zone of whoever wrote them"
+_LOCAL_TIME = "the log has its instants without a time zone, and which one its writer meant is not known"
 
 
 class Vectors:
@@ -476,6 +498,7 @@ class Vectors:
 
     def of(self, file: LiveFile) -> array[int]:
         """Return the numbers of a file's deleted rows; see `Snapshot.deleted_rows`."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         if self._kept is None:
@@ -483,7 +506,7 @@ class Vectors:
         if file.path not in self._kept:
             raise UnsupportedError("deltalake does not tell which of its rows are deleted")
         kept, count = self._kept[file.path]
-        rows = array("q", pc.indices_nonzero(pc.invert(kept)).to_pylist())
+        rows = numbers_of(pc.indices_nonzero(pc.invert(kept)).cast(pa.int64()))
         if len(rows) != count:
             raise CorruptFileError(f"its deletion vector has {len(rows):,} rows; the log says {count:,}")
         return rows

@@ -35,10 +35,8 @@ def stored_columns(
 ) -> Stored:
     """Return where the columns of a table, as it has `declared` them, are in a file.
 
-    Raises `UnsupportedError` where the rows of the file are not the table's.
+    Raises `UnsupportedError` where that is not known of any. `LiveFile.unreadable` is for the caller to look at.
     """
-    if reason := file.unreadable:
-        raise UnsupportedError(reason)
     shown, of_table = _paths(snapshot, file, footer)
     unread = dict(file.unread)
     complete, doubtful = _with_every_part(shown, footer.leaves, of_table)

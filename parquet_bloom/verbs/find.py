@@ -319,9 +319,10 @@ class _Condition:
     ) -> list[_Kept]:
         evaluator = self._evaluator
         files, findings = evaluator.evaluate_all(sources, progress)
-        if any(file.not_pruned is None for file in files):
+        is_declared = evaluator.view is not None  # then the table's columns say what is wrong with the condition
+        if any(file.not_pruned is None for file in files) and not is_declared:
             findings.raise_unless_bound()
-        if (conflicting := findings.conflicting) and evaluator.view is None:
+        if (conflicting := findings.conflicting) and not is_declared:
             columns = _columns_of(evaluator.predicate)
             raise UnsupportedError(why_conflicting(format_path(columns[min(conflicting)])))
         evaluator.strays.rest(sources)
@@ -330,7 +331,7 @@ class _Condition:
         for source, file in zip(sources, files, strict=True):
             live = None if evaluator.table is None else evaluator.table.files[source]
             if live is not None and live.not_excluded is not None and not live.is_unread:
-                kept.append(_Kept(source, None))
+                kept.append(_Kept(source, None))  # perhaps its rows are the table's, only nothing excludes them
             elif file.not_pruned is not None:
                 failed[source.name] = FailedFile(source.name, file.not_pruned)
             elif source in open_files:
@@ -455,8 +456,8 @@ class _KeysTest(_RowTest):
 
     def leaves(self, group: _Group, footer: Footer) -> list[LeafColumn]:
         leaf = self._leaf(footer)
-        if leaf is None or leaf.is_repeated:
-            return []
+        if leaf is None or leaf.is_repeated or group.keys is None:
+            return []  # what is known of all rows together proved nothing either
         keys, reader = self._search.bound(leaf)
         return [] if keys.unprovable or keys.wide.owners or reader.why_no_pages(footer) else [leaf]
 
@@ -543,6 +544,7 @@ class _Footers:
 
     def of(self, kept: list[_Kept], failed: dict[str, FailedFile], *, strict: bool) -> Iterator[_File]:
         """Yield files that may hold rows with their footers; a file that cannot be read is a failed one."""
+        kept = [one for one in kept if self._is_readable(one.source, failed, strict=strict)]
         plans = ((one.source, footer_of(one.source, self._opened.cache, self._decryption)) for one in kept)
         for one, (source, outcome) in zip(kept, drive(plans, limits=self._limits, log=self._log), strict=True):
             try:
@@ -553,6 +555,15 @@ class _Footers:
                 if strict:
                     raise
                 failed[source.name] = FailedFile(source.name, describe_error(error))
+
+    def _is_readable(self, source: Source, failed: dict[str, FailedFile], *, strict: bool) -> bool:
+        table = self._opened.table
+        if table is None or (reason := table.files[source].unreadable) is None:
+            return True
+        if strict:
+            raise UnsupportedError(reason)
+        failed[source.name] = FailedFile(source.name, reason)
+        return False
 
     def seen(self, schemas: Schemas) -> list[_File]:
         """Return a file of each schema that can be read, for its columns."""

@@ -134,6 +134,11 @@ def test_instants_of_partitions_are_not_guessed(tmp_path: Path) -> None:
         found = parquet_bloom.find(tmp_path / "t", "id > 0", **options)  # type: ignore[arg-type]
         assert found.to_arrow().num_rows == 0
         assert "time zone" in found.errors[0].error
+    log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"2024-01-01 00:00:00.000000"', '"2024-01-01T00:00:00.000000Z"'))
+    assert rows_of(tmp_path / "t", "id = 1")[0]["at"] == datetime(2024, 1, 1, tzinfo=UTC)
+    assert len(rows_of(tmp_path / "t", "at = TIMESTAMP '2024-01-01T00:00:00Z'")) == 2
+    assert rows_of(tmp_path / "t", "at > TIMESTAMP '2024-01-01T00:00:00Z'") == []
 
 
 def test_mapped_names_are_those_of_the_table_at_every_depth(tmp_path: Path) -> None:
