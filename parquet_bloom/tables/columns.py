@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ class TableColumn:
 
     Rows of a file that lacks the column have `initial`, or no value that is known, for the reason `why_needed`. Below
     the column, leaves with `needed_ids` must be in a file that has the column: they are not NULL where it lacks them.
-    `field_id` is the column's own in Iceberg.
+    `field_id` is the column's own in Iceberg. Where `floats_by_digits`, readers take a FLOAT of an older file for the
+    DOUBLE that is written as it is, which is another number.
     """
 
     name: str
@@ -28,6 +29,7 @@ class TableColumn:
     why_needed: str | None = None
     needed_ids: frozenset[int] = frozenset()
     field_id: int | None = None
+    floats_by_digits: bool = False
 
 
 def constant(name: str, text: str | None, kind: pa.DataType) -> pa.Scalar:
@@ -239,13 +241,70 @@ def _paimon_type(declared: Any) -> pa.DataType | None:
     }.get(re.sub(r"^(VARCHAR|CHAR)\(\d+\)$", "STRING", re.sub(r"^(VARBINARY|BINARY)\(\d+\)$", "BYTES", text)))
 
 
+# ---- Hudi ------------------------------------------------------------------------------------
+
+
+def of_hudi(schema: Mapping[str, Any], meta_columns: Sequence[str]) -> list[TableColumn]:
+    """Return Hudi's own columns and those of an Avro schema."""
+    import pyarrow as pa
+
+    own = {field["name"] for field in schema["fields"]}
+    meta = [TableColumn(name, pa.string()) for name in meta_columns if name not in own]
+    fields = [(field["name"], _avro_type(field["type"])) for field in schema["fields"]]
+    return meta + [TableColumn(name, kind, floats_by_digits=True) for name, kind in fields]
+
+
+def _avro_type(declared: Any) -> pa.DataType | None:
+    import pyarrow as pa
+
+    if isinstance(declared, list):
+        kinds = [kind for kind in declared if kind != "null"]
+        return _avro_type(kinds[0]) if len(kinds) == 1 else None
+    if isinstance(declared, str):
+        declared = {"type": declared}
+    match declared.get("logicalType"):
+        case "decimal":
+            return pa.decimal128(declared["precision"], declared.get("scale", 0))
+        case None:
+            pass
+        case logical:
+            return {
+                "date": pa.date32(),
+                "timestamp-millis": pa.timestamp("ms", "UTC"),
+                "timestamp-micros": pa.timestamp("us", "UTC"),
+                "local-timestamp-millis": pa.timestamp("ms"),
+                "local-timestamp-micros": pa.timestamp("us"),
+            }.get(logical)
+    match declared["type"]:
+        case "record":
+            return _struct((field["name"], _avro_type(field["type"])) for field in declared["fields"])
+        case "array":
+            return _list(_avro_type(declared["items"]))
+        case "map":
+            return _map(pa.string(), _avro_type(declared["values"]))
+        case dict() | list() as nested:
+            return _avro_type(nested)
+        case str() as name:
+            return {
+                "boolean": pa.bool_(),
+                "int": pa.int32(),
+                "long": pa.int64(),
+                "float": pa.float32(),
+                "double": pa.float64(),
+                "string": pa.string(),
+                "bytes": pa.binary(),
+            }.get(name)
+    return None
+
+
 # ---- types of older files --------------------------------------------------------------------
 
 
-def is_widened(old: pa.DataType, new: pa.DataType) -> bool:
+def is_widened(old: pa.DataType, new: pa.DataType, *, floats: bool = True) -> bool:
     """Return whether readers of tables convert a file's type to the table's so that each value stays what it is.
 
-    Casts between such types still fail for values that do not fit: a file may store an 8-bit column in 32 bits.
+    Without `floats`, a FLOAT does not become the DOUBLE of the same number. Casts still fail for values that do not
+    fit: a file may store an 8-bit column in 32 bits.
     """
     import pyarrow as pa
 
@@ -257,13 +316,13 @@ def is_widened(old: pa.DataType, new: pa.DataType) -> bool:
         return True
     if pa.types.is_struct(new):
         own = {field.name: field.type for field in old} if pa.types.is_struct(old) else None
-        return own is not None and all(is_widened(own[f.name], f.type) for f in new if f.name in own)
+        return own is not None and all(is_widened(own[f.name], f.type, floats=floats) for f in new if f.name in own)
     if pa.types.is_map(new):
-        return (
-            pa.types.is_map(old) and is_widened(old.key_type, new.key_type) and is_widened(old.item_type, new.item_type)
+        return bool(pa.types.is_map(old)) and all(
+            is_widened(*pair, floats=floats) for pair in ((old.key_type, new.key_type), (old.item_type, new.item_type))
         )
     if _is_list(new):
-        return _is_list(old) and is_widened(old.value_type, new.value_type)
+        return _is_list(old) and is_widened(old.value_type, new.value_type, floats=floats)
     if pa.types.is_timestamp(new):
         if pa.types.is_timestamp(old):
             # An INT96 is read in microseconds, whatever else it has.
@@ -276,7 +335,7 @@ def is_widened(old: pa.DataType, new: pa.DataType) -> bool:
         return bool(is_wide and old.scale <= new.scale)
     if pa.types.is_floating(new):
         is_exact = pa.types.is_integer(old) and old.bit_width < new.bit_width
-        return bool(is_exact or (pa.types.is_floating(old) and old.bit_width < new.bit_width))
+        return bool(is_exact or (floats and pa.types.is_floating(old) and old.bit_width < new.bit_width))
     if pa.types.is_integer(new):
         return bool(pa.types.is_integer(old))
     return bool(

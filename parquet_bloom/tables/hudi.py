@@ -29,9 +29,10 @@ from parquet_bloom.errors import CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
+from parquet_bloom.tables.columns import TableColumn, of_hudi
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.roots import Root
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment, unlike_reason
+from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room
 
 LOGS = "log files of its file group may hold newer rows"
@@ -39,11 +40,13 @@ _TRIES = "attempts at one write left several files of its file group, and the ti
 LOG_ONLY = "it is a log file of a file group that has no base file"
 
 _NEWEST_VERSION = 9
-_META_COLUMNS = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+_META_NAMES = tuple(
+    f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+)
 _WRITES = ("commit", "deltacommit", "replacecommit")
 _BASE = re.compile(r"(?P<group>[^_.][^_]*)_[^_]*_(?P<instant>\d+)\.(?P<kind>parquet|orc|hfile|lance)")
 _LOG = re.compile(r"\.(?P<group>[^_.][^_]*)_(?P<instant>\d+)\.log\.\d+(_[^_]*)?")
-_LATEST_SCHEMA = "latest_schema"
+_LATEST_SCHEMA, _SCHEMA = "latest_schema", "schema"
 _PARTITION = ".hoodie_partition_metadata"
 
 _Group = tuple[str, str]  # partition, file id
@@ -78,6 +81,7 @@ class _Written:
     base: dict[_Group, dict[str, set[str]]] = field(default_factory=dict)
     replaced: set[_Group] = field(default_factory=set)
     schemas: set[str] = field(default_factory=set)
+    newest_schema: str | None = None
 
 
 class OpenHudi:
@@ -167,7 +171,20 @@ class OpenHudi:
             base = _newest([f for f in files.base if f.instant <= last and is_committed(f.instant)], named)
             self._check_present(group, base, named)
             live += self._live(base, _newer(files.logs, base, completed, last, is_new), history, reason)
-        return Snapshot(self.kind, self._root, int(last), tuple(live), hidden=_hidden(settings))
+        dropped = dict.fromkeys(
+            _dropped(settings), "it is a partition column, and the table leaves those out of its files"
+        )
+        if dropped:
+            live = [replace(file, unread=dropped | file.unread) for file in live]
+        hidden = _hidden(settings)
+        return Snapshot(
+            self.kind,
+            self._root,
+            int(last),
+            tuple(live),
+            hidden=hidden,
+            columns=_columns(written.newest_schema, hidden),
+        )
 
     def _require_empty(self) -> None:
         """Raise if a table without a completed write has data files: it is not understood what they are."""
@@ -277,7 +294,7 @@ class OpenHudi:
             reason = LOGS if logs else None if file.kind == "parquet" else f"its base file is {file.kind}, not Parquet"
             live = self._file(file, reason or unknown, has_deletes=bool(logs))
             unlike = history.unlike(file.instant)
-            unread = {column: unlike_reason(column) for column in unlike}
+            unread = dict.fromkeys(unlike, "it had another name, id or type when the file was written")
             unreadable = live.not_excluded or (_TRIES if len(base) > 1 else None)
             yield replace(live, unlike=unlike, unread=unread, unreadable=unreadable)
         if not base:
@@ -300,7 +317,24 @@ class OpenHudi:
 def _hidden(settings: dict[str, str]) -> frozenset[str]:
     """Return the columns that the table leaves out of its files."""
     is_virtual = settings.get("hoodie.populate.meta.fields", "true").strip().lower() == "false"
-    return frozenset(f"_hoodie_{name}" for name in _META_COLUMNS if is_virtual)
+    return frozenset(_META_NAMES) if is_virtual else frozenset()
+
+
+def _dropped(settings: dict[str, str]) -> list[str]:
+    """Return the partition columns if the table leaves them out of its files."""
+    if settings.get("hoodie.datasource.write.drop.partition.columns", "false").strip().lower() != "true":
+        return []
+    fields = settings.get("hoodie.table.partition.fields", "").split(",")
+    return [name for field in fields if (name := field.partition(":")[0].strip())]
+
+
+def _columns(schema: str | None, hidden: frozenset[str]) -> Callable[[], Sequence[TableColumn]] | None:
+    """Return a function that returns the columns of a table whose newest write noted this schema, if that is one."""
+    try:
+        columns = of_hudi(json.loads(schema or ""), [name for name in _META_NAMES if name not in hidden])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return lambda: columns
 
 
 def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_DataFile]:
@@ -363,6 +397,7 @@ def _take(written: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
         written.replaced |= {(partition, _group_id(group)) for group in groups}
     if schema := (commit.get("extraMetadata") or {}).get(_LATEST_SCHEMA):
         written.schemas.add(schema)
+    written.newest_schema = (commit.get("extraMetadata") or {}).get(_SCHEMA) or written.newest_schema
 
 
 def _group_id(given: Any) -> str:

@@ -727,7 +727,8 @@ class _Shape:
         kind = self.fields[name]
         if column.type == kind:
             return column
-        if self._declared is not None and not is_widened(column.type, kind):
+        declared = None if self._declared is None else self._declared.columns[name]
+        if declared is not None and not is_widened(column.type, kind, floats=not declared.floats_by_digits):
             raise UnsupportedError(f"column {name} is {column.type} in it, and {kind} in the table")
         try:
             return column.cast(kind)

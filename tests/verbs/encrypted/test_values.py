@@ -257,3 +257,30 @@ def test_the_command_line_gives_verify_and_the_index_keys(lake: Path, tmp_path: 
     statement = f"CREATE BLOOMFILTER INDEX ON '{lake}' FOR COLUMNS (other)"
     assert ran("sql", statement, *with_keys)[0] == 2
     assert ran("sql", statement, *with_keys, "--allow-unencrypted")[0] == 0
+
+
+# ---- find ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain_footer", [False, True])
+def test_find_returns_the_rows_of_encrypted_pages(tmp_path: Path, plain_footer: bool) -> None:
+    table = pa.table(
+        {"id": [f"key {n:05}" for n in range(600)], "n": range(600), "note": ["x" * (n % 9) for n in range(600)]}
+    )
+    pq.write_table(table, tmp_path / "plain.parquet", row_group_size=200, use_dictionary=["note"], compression="zstd")
+    parquet_bloom.add(tmp_path / "plain.parquet", "id")
+    sealed = encrypted(
+        (tmp_path / "plain.parquet").read_bytes(), FOOTER, {"id": ID}, seals_pages=True, plain_footer=plain_footer
+    )
+    path = tmp_path / "sealed.parquet"
+    path.write_bytes(sealed)
+    keys = Decryption(footer_key=FOOTER, column_keys={"id": ID})
+    expected = table.slice(431, 1).to_pylist()
+    assert parquet_bloom.find(path, "id = 'key 00431'", decryption=keys).to_arrow().to_pylist() == expected
+    by_keys = parquet_bloom.find(path, column="id", keys=["key 00431", "absent"], decryption=keys, positions=True)
+    assert [(row["n"], row["row_group"], row["row"]) for row in by_keys.to_arrow().to_pylist()] == [(431, 2, 431)]
+    half = parquet_bloom.find(path, "n = 431", columns=["n"], decryption=Decryption(footer_key=FOOTER))
+    assert half.to_arrow().to_pylist() == [{"n": 431}]
+    locked = parquet_bloom.find(path, "n = 431", decryption=Decryption(footer_key=FOOTER))
+    assert locked.to_arrow().num_rows == 0
+    assert "its key was not given" in locked.errors[0].error

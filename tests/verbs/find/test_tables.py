@@ -309,3 +309,46 @@ def test_only_wanted_columns_of_other_names_make_a_file_of_hudi_an_error(tmp_pat
     assert "another name" in found.errors[0].error
     with pytest.raises(UnsupportedError, match="another name"):
         parquet_bloom.find(root, "b > 0", strict=True).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "name", ["hudi/v6_mor", "hudi_evolved/v6_logs", "hudi_evolved/v9_readd", "hudi_evolved/v9_nested"]
+)
+def test_no_row_of_hudi_is_other_than_hudi_reads_it(tmp_path: Path, name: str) -> None:
+    root = unpacked(name, tmp_path)
+    found = parquet_bloom.find(root, "id IS NOT NULL")
+    rows = found.to_arrow().to_pylist()
+    told = json.loads(fixture(f"{name}.json"))
+    if isinstance(told, dict):  # all rows, without the columns that are NULL
+        wanted = {each["id"]: each for each in told["ids"]}
+        for row in rows:
+            stored = {key: value for key, value in row.items() if key[0] != "_" and value is not None}
+            assert without_nulls(stored) == without_nulls(wanted[row["id"]])
+        assert len(rows) < len(wanted) or not found.errors
+    else:
+        wanted = {key: v for key, _, v in told[-1]["rows"]}
+        assert all(wanted[row["id"]] == row["v"] for row in rows)
+    assert found.errors
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return value
+
+
+def test_the_columns_of_hudi_are_those_of_its_newest_write(tmp_path: Path) -> None:
+    found = parquet_bloom.find(unpacked("hudi_evolved/v9_logs", tmp_path), "id = 1").to_arrow()
+    assert {name: str(found.schema.field(name).type) for name in found.schema.names if name[0] != "_"} == {
+        "id": "int64", "name": "string", "ts": "int64",
+    }  # fmt: skip
+
+
+def test_partition_columns_that_hudi_leaves_out_are_errors_if_needed(tmp_path: Path) -> None:
+    root = unpacked("hudi/v6_cow", tmp_path)
+    path = root / ".hoodie" / "hoodie.properties"
+    path.write_text(path.read_text().replace("drop.partition.columns=false", "drop.partition.columns=true"))
+    assert len(rows_of(root, "id IS NOT NULL", columns=["id"])) == 10
+    found = parquet_bloom.find(root, "id IS NOT NULL")
+    assert found.to_arrow().num_rows == 0
+    assert "partition column" in found.errors[0].error
