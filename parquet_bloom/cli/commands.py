@@ -44,6 +44,7 @@ from parquet_bloom.cli.options import (
     storage_option,
     storage_options,
     strict_option,
+    table_option,
     timezone_option,
     unencrypted_option,
 )
@@ -193,13 +194,7 @@ def probe(
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
 @click.option("--replace", is_flag=True, help="Rebuild filters that are already there.")
 @click.option("--fill-lengths", is_flag=True, help="Add a missing bloom_filter_length to filters that stay.")
-@click.option(
-    "--table",
-    type=click.Choice(["auto", "delta", "iceberg"]),
-    is_flag=False,
-    flag_value="auto",
-    help="PATH is a table: write new files beside the old ones, and swap them in with a commit.",
-)
+@table_option
 @catalog_option
 @click.option("--allow-large", is_flag=True, help="Also write filters that are larger than their file.")
 @output_option
@@ -611,6 +606,8 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @keys_option
 @timezone_option
 @click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
+@table_option
+@catalog_option
 @dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @jobs_option
@@ -622,6 +619,8 @@ def erase(
     paths: tuple[str, ...],
     column: str,
     keys: str,
+    table: str | None,
+    catalog: str | None,
     yes: bool,
     output_format: str,
     storage: tuple[str, ...],
@@ -632,11 +631,20 @@ def erase(
     Row groups without these rows are copied byte for byte, the others are written again. Each new file is searched for
     the keys before it replaces the old one.
 
+    Earlier versions of a table (--table) keep the rows until they expire.
+
     \b
     Examples:
       parquet-bloom erase events/ --column user_id --keys keys.txt --dry-run
       parquet-bloom erase events/ -c user_id -k keys.txt --yes
+      parquet-bloom erase lake/events --table -c user_id -k keys.txt --yes
     """
+    given: Any = paths
+    if table is not None:
+        given = one_table(paths, options, ("keep_empty", "any_name"))
+        options["table"], options["catalog"] = table == "auto" or table, catalog
+    elif catalog is not None:
+        raise click.UsageError("--catalog is for tables; add --table iceberg")
     if not (yes or options["dry_run"]):
         if not is_terminal(sys.stdin):
             raise click.UsageError("rows that are erased cannot be brought back; add --yes, or --dry-run to see them")
@@ -646,7 +654,7 @@ def erase(
             end_with(ERROR)
     with progress_bar("erasing") as progress:
         erased = parquet_bloom.erase(
-            paths, column, keys, storage_options=storage_options(storage), progress=progress, **options
+            given, column, keys, storage_options=storage_options(storage), progress=progress, **options
         )
     if output_format == "table":
         print_erased(erased)

@@ -6,7 +6,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,6 +91,13 @@ complain_option = click.option(
 as_of_option = click.option("--as-of", metavar="VERSION", help="Read a table as of an earlier version or time.")
 catalog_option = click.option(
     "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
+)
+table_option = click.option(
+    "--table",
+    type=click.Choice(["auto", "delta", "iceberg"]),
+    is_flag=False,
+    flag_value="auto",
+    help="PATH is a table: write new files beside the old ones, and swap them in with a commit.",
 )
 outside_option = click.option(
     "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
@@ -241,9 +248,13 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return where(which(chosen))
 
 
-def one_table(paths: tuple[str, ...], options: dict[str, Any]) -> Any:
+def one_table(
+    paths: tuple[str, ...],
+    options: dict[str, Any],
+    refused: Sequence[str] = ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name", "in_place"),
+) -> Any:
     """Return the one path, and leave those of `options` that a table takes."""
-    for name in ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name", "in_place"):
+    for name in refused:
         if options.pop(name):
             raise click.UsageError(f"--{name.replace('_', '-')} makes no sense with --table")
     if len(paths) != 1:

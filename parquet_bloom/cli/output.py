@@ -556,13 +556,16 @@ def print_erased(erased: Erased) -> None:
             about = "about " if would else ""
             say(f"{row.path}: {rows} {would}erased; {groups}, {about}{size_text(row.bytes_written)} written")
         elif row.status != "unchanged":
-            say(f"{row.path}: {rows} {would}erased, which are all; the file {would or 'was '}removed")
+            whence = " from the table" if erased.version_before is not None else ""
+            say(f"{row.path}: {rows} {would}erased, which are all; the file {would or 'was '}removed{whence}")
         for note in row.notes:
             say(as_options(note), 2, color="yellow")
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
     for index in erased.stale_indexes:
         _refuse(index.path, f"not refreshed: {index.error}")
+    for path in erased.unreferenced:
+        say(f"{path}: no version of the table has this file, which a run that was killed has left", color="yellow")
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
 
 

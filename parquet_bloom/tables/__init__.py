@@ -24,6 +24,8 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.tables.detect import ICEBERG_METADATA, branch_of, table_kind
 from parquet_bloom.tables.snapshots import (
+    ErasableTable,
+    Erasure,
     FailedCommitError,
     FileIndex,
     LiveFile,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from parquet_bloom.tables.paimon import OpenPaimon
 
 __all__ = [
+    "ErasableTable",
+    "Erasure",
     "FailedCommitError",
     "FileIndex",
     "LiveFile",
@@ -53,6 +57,7 @@ __all__ = [
     "kind_of_path",
     "listed_paths",
     "live_sources",
+    "open_erasable",
     "open_paimon",
     "open_table",
     "root_of",
@@ -226,6 +231,22 @@ def open_table(
     opened = _open(format_, table, storage_options=storage_options)
     opened.require_committable()
     return opened
+
+
+def open_erasable(
+    table: Any, *, kind: str | None = None, catalog: str | None = None, storage_options: StorageOptions = None
+) -> ErasableTable:
+    """Return a table for deleting rows by commits, at its newest snapshot; see `open_table`."""
+    table = _named(table, kind, catalog, storage_options)
+    format_ = _kind_of(table, kind, storage_options)
+    if format_ in ("Hudi", "Paimon"):
+        raise UnsupportedError(f"{table} is a {format_} table; delete the rows with {format_}'s own engines")
+    if format_ is None:
+        raise not_found(f"{table} is not the directory of a Delta or Iceberg table")
+    opened: Any = _open(format_, table, storage_options=storage_options)
+    opened.require_erasable()
+    erasable: ErasableTable = opened
+    return erasable
 
 
 def open_paimon(table: PathLike) -> OpenPaimon:

@@ -33,18 +33,21 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.storage.folder import links_in
 from parquet_bloom.storage.listing import LOCAL, StorageOptions, is_local, names_in, resolve
 from parquet_bloom.tables.columns import of_delta
+from parquet_bloom.tables.delta_erased import metrics, statistics_of, why_not_erased
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import OUTSIDE, Root, for_writing
 from parquet_bloom.tables.snapshots import (
+    Erasure,
     FailedCommitError,
     LiveFile,
     Snapshot,
     Swap,
     UnknownOutcomeError,
     after_commit,
+    check_erasures,
     check_outcome,
     check_swaps,
     delta_options,
@@ -308,10 +311,13 @@ class OpenDelta:
         if file.is_outside and file.not_excluded != OUTSIDE:
             return for_writing(file.not_excluded)
         if file.is_outside or _is_absolute(unquote(file.recorded)):
-            return "it lies outside of the table's directory (a shallow clone), where another table may own it"
-        add = self._logged(file)
+            return _ELSEWHERE
         if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
             return "deltalake would write its path differently from the log, and its rows would appear twice"
+        return self._why_left(file)
+
+    def _why_left(self, file: LiveFile) -> str | None:
+        add = self._logged(file)
         if add is None:
             return "its entry is not in the commits and checkpoints that can be read"
         if file.has_deletes or add["deletionVector"]:
@@ -358,6 +364,104 @@ class OpenDelta:
             if before.version + 1 not in self._entries:
                 self._entries[before.version + 1] = self._log.commit(before.version + 1)
         return self.snapshot
+
+    # ---- deleting rows ---------------------------------------------------------------------
+
+    def require_erasable(self) -> None:
+        """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
+        self.require_committable()
+        if reason := why_not_erased(self._log.configuration):
+            raise UnsupportedError(f"{self._root} cannot be committed to: {reason}")
+        if not self._log.folder.may_be_exclusive:
+            raise UnsupportedError(
+                f"{self._root} cannot be committed to: rows are deleted on local disks and on S3 only, where two "
+                "writers cannot write the same version"
+            )
+
+    def why_not_erased(self, file: LiveFile) -> str | None:
+        """Return why no row of this file can be erased without harm, or None."""
+        if file.is_outside and file.not_excluded != OUTSIDE:
+            return for_writing(file.not_excluded)
+        return _ELSEWHERE if file.is_outside or _is_absolute(unquote(file.recorded)) else self._why_left(file)
+
+    def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
+        """Delete rows in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
+        before = self.snapshot
+        assert before.version is not None
+        check_erasures(self, erasures)
+        if self._entries:
+            self._require_entry(max(self._entries))
+        now = self._time_after(before.version)
+        sizes = [one.new.size for one in erasures if one.new is not None]
+        erased, left = (sum(each) for each in zip(*((one.rows_erased, one.rows_left) for one in erasures), strict=True))
+        information = {
+            **self._information("DELETE", before.version, now, f"parquet-bloom: {what}"),
+            "operationParameters": {"predicate": json.dumps([what])},
+            "operationMetrics": metrics([one.old.size for one in erasures], sizes, erased, left),
+        }
+        actions = [action for one in erasures for action in self._erasing(one, now)]
+        data = _entry([{"commitInfo": information}, *actions])
+        try:
+            self._log.folder.create(commit_name(before.version + 1), data)
+        except Exception as error:
+            self._require_written(before.version + 1, data, error)
+        self._entries[before.version + 1] = data
+        with after_commit(self._root):
+            with _errors(self._root):
+                self._table.load_as_version(before.version + 1)
+            self.snapshot = self._read()
+            replaced = {
+                one.old.recorded: (_beside_logged(one), one.rows_left) if one.new is not None else None
+                for one in erasures
+            }
+            check_outcome(before, self.snapshot, replaced)
+            self._swapped |= dict.fromkeys(replaced, before.version + 1)
+        return self.snapshot
+
+    def _erasing(self, erasure: Erasure, now: int) -> list[dict[str, Any]]:
+        """Return the actions that take a file out, and put in the one with the rows that are left."""
+        add = self._logged(erasure.old)
+        assert add is not None
+        remove, kept = _removal(add, erasure.old.size, now, changes_data=True)
+        if erasure.new is None or erasure.footer is None:
+            return [{"remove": remove}]
+        new = {
+            "path": _beside_logged(erasure),
+            "partitionValues": add["partitionValues"] or {},
+            "size": erasure.new.size,
+            "modificationTime": now,
+            "dataChange": True,
+            "stats": statistics_of(erasure.new, erasure.footer, add["stats"]),
+        }
+        return [{"remove": remove}, {"add": {**new, **kept}}]
+
+    def _require_written(self, version: int, data: bytes, error: Exception) -> None:
+        """Return if the log has this version as it was to be written; otherwise raise what happened."""
+        try:
+            is_taken = commit_name(version) in self._log.folder.names()
+            if is_taken and self._log.commit(version) == data:
+                return
+        except Exception as second:
+            raise UnknownOutcomeError(f"{error}; whether {self._root} has the commit is not known: {second}") from error
+        if is_taken:
+            raise ConcurrentChangeError(
+                f"another writer committed version {version} of {self._root}; nothing was committed"
+            ) from error
+        if not self._is_local:
+            raise UnknownOutcomeError(f"{error}; the store may still publish it as version {version}") from error
+        raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+
+    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
+        """Yield each earlier version that can still be read, the oldest first, and its files."""
+        assert self.snapshot.version is not None
+        for version, adds in self._log.history(self.snapshot.version - 1):
+            files = [{"path": path, "size_bytes": add["size"]} for path, add in adds]
+            yield version, [self._live_file(file, set()) for file in files]
+
+    @property
+    def cleanup(self) -> str:
+        """The command by which earlier versions, and files of no version, leave the store."""
+        return f"VACUUM delta.`{self._root}`"
 
     def verify(self) -> None:
         """Raise `CorruptFileError` if another writer has committed over a swap.
@@ -413,44 +517,46 @@ class OpenDelta:
         So nothing can have changed since the version that was checked: the old files are live, and protocol and
         metadata are the same.
         """
+        now = self._time_after(before)
+        information = self._information("ADD BLOOM FILTERS", before, now, _remark(swaps))
+        data = _entry([{"commitInfo": information}, *(each for swap in swaps for each in self._entry_of(swap, now))])
+        self._log.folder.create(commit_name(before + 1), data)
+        self._entries[before + 1] = data
+
+    def _time_after(self, version: int) -> int:
+        """Return the time for the version after this one."""
         now = _milliseconds()
-        times = {"timestamp": now}
         if has_in_commit_timestamps(self._log.configuration):
-            now = max(now, self._log.in_commit_timestamp(before) + 1)
-            times = {"inCommitTimestamp": now, "timestamp": now}
-        information = {
-            **times,
-            "operation": "ADD BLOOM FILTERS",
+            return max(now, self._log.in_commit_timestamp(version) + 1)
+        return now
+
+    def _information(self, operation: str, before: int, now: int, remark: str) -> dict[str, Any]:
+        has_time = has_in_commit_timestamps(self._log.configuration)
+        return {
+            **({"inCommitTimestamp": now} if has_time else {}),
+            "timestamp": now,
+            "operation": operation,
             "operationParameters": {},
             "readVersion": before,
             "isolationLevel": "Serializable",
             "isBlindAppend": False,
             "engineInfo": "parquet-bloom",
             "txnId": str(uuid.uuid4()),
-            "userMetadata": _remark(swaps),
+            "userMetadata": remark,
         }
-        actions = [{"commitInfo": information}, *(each for swap in swaps for each in self._entry_of(swap, now))]
-        data = b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
-        self._log.folder.create(commit_name(before + 1), data)
-        self._entries[before + 1] = data
 
     def _entry_of(self, swap: Swap, now: int) -> list[dict[str, Any]]:
         """Return the two actions of a swap; the log's statistics and tags of the old file apply to the new one."""
         add = self._logged(swap.old)
         assert add is not None
-        file = {"partitionValues": add["partitionValues"] or {}, "dataChange": False}
-        kept = {name: add[name] for name in ("tags", "clusteringProvider") if add[name] is not None}
-        gone = {"path": add["path"], "deletionTimestamp": now, "extendedFileMetadata": True, "size": swap.old.size}
+        remove, kept = _removal(add, swap.old.size, now, changes_data=False)
         new = {"path": self._recorded(swap), "size": swap.size, "modificationTime": now, "stats": _counted(add, swap)}
-        tags = {name: value for name, value in kept.items() if name == "tags"}
-        return [{"remove": {**gone, **file, **tags}}, {"add": {**new, **file, **kept}}]
+        file = {"partitionValues": add["partitionValues"] or {}, "dataChange": False}
+        return [{"remove": remove}, {"add": {**new, **file, **kept}}]
 
     def _recorded(self, swap: Swap) -> str:
         """Return how the log spells the new file's path."""
-        if self._writes_entries:
-            folder, slash, _ = swap.old.recorded.rpartition("/")
-            return f"{folder}{slash}{_as_logged(swap.name)}"
-        return _as_logged(_beside(swap))
+        return _beside_logged(swap) if self._writes_entries else _as_logged(_beside(swap))
 
     def _actions(self, swap: Swap) -> list[Any]:
         from deltalake.transaction import AddAction, RemoveAction
@@ -528,6 +634,8 @@ _FROM_Z85 = str.maketrans(
 )
 
 
+_ELSEWHERE = "it lies outside of the table's directory (a shallow clone), where another table may own it"
+
 _COMMIT = re.compile(r"[0-9]{20}\.json")
 
 
@@ -553,6 +661,25 @@ def _beside(swap: Swap) -> str:
     """Return the new file's path in the table, decoded, as deltalake expects it."""
     folder, slash, _ = unquote(swap.old.recorded).rpartition("/")
     return f"{folder}{slash}{swap.name}"
+
+
+def _beside_logged(swap: Swap | Erasure) -> str:
+    """Return the new file's path as an entry that is written here spells it, with the old one's folder as it is."""
+    folder, slash, _ = swap.old.recorded.rpartition("/")
+    return f"{folder}{slash}{_as_logged(swap.name)}"
+
+
+def _entry(actions: Sequence[dict[str, Any]]) -> bytes:
+    """Return a version as the log has it."""
+    return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
+
+
+def _removal(add: dict[str, Any], size: int, now: int, *, changes_data: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a file's remove action, and what the file that takes its place keeps of its add action."""
+    kept = {name: add[name] for name in ("tags", "clusteringProvider") if add[name] is not None}
+    gone = {"path": add["path"], "deletionTimestamp": now, "extendedFileMetadata": True, "size": size}
+    file = {"partitionValues": add["partitionValues"] or {}, "dataChange": changes_data}
+    return {**gone, **file, **{name: value for name, value in kept.items() if name == "tags"}}, kept
 
 
 def _as_logged(path: str) -> str:

@@ -129,6 +129,25 @@ class Log:
                 if "remove" in action:
                     self._on_remove(version, action["remove"]["path"])
 
+    def history(self, newest: int) -> Iterator[tuple[int, list[tuple[str, dict[str, Any]]]]]:
+        """Yield each version up to `newest` that can be read, the oldest first, with its files' paths and adds."""
+        first = _first_whole(self.root, dict.fromkeys(self.folder.names(), 0))
+        oldest = Log(self._files, self._options, lambda version, removed: None)
+        if first:
+            oldest.read(first)
+            yield first, list(oldest.adds.items())
+            first += 1
+        adds = oldest.adds
+        for version in range(first, newest + 1):
+            actions = list(_lines(self.commit(version)))
+            for action in actions:  # a file with another deletion vector is removed and added at once
+                if "remove" in action:
+                    adds.pop(action["remove"]["path"], None)
+            for action in actions:
+                if add := action.get("add"):
+                    adds[add["path"]] = add
+            yield version, list(adds.items())
+
     def _find(self, paths: Sequence[str]) -> list[Source]:
         return find(map(self._files.require, paths), storage_options=self._options, literal=True)
 

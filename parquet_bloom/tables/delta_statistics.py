@@ -112,17 +112,17 @@ def _writer(array: Any, is_moment: bool) -> Callable[[Any], str | None] | None:
 
     kind, types = array.type, pa.types
     if types.is_timestamp(kind):
-        return lambda value: _time(value, "Z" if is_moment else "")
+        return lambda value: json_time(value, "Z" if is_moment else "")
     for is_kind, write in (
         (types.is_integer, str),
         (types.is_boolean, lambda value: "true" if value else "false"),
         (types.is_float32, lambda value: _number(float(value), value)),
         (types.is_float64, lambda value: _number(value, repr(value))),
         (types.is_decimal, _decimal),
-        (types.is_string, _text),
-        (types.is_large_string, _text),
-        (types.is_string_view, _text),
-        (types.is_date32, _date),
+        (types.is_string, json_text),
+        (types.is_large_string, json_text),
+        (types.is_string_view, json_text),
+        (types.is_date32, json_date),
     ):
         if is_kind(kind):
             typed: Callable[[Any], str | None] = write
@@ -136,7 +136,15 @@ def _number(value: float, text: str) -> str:
     return text if abs(value) != float("inf") else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _text(value: str) -> str:
+def json_float(value: float, *, is_single: bool) -> str:
+    """Return a FLOAT or a DOUBLE as the log's JSON has it."""
+    import pyarrow as pa
+
+    return _number(value, pa.scalar(value, pa.float32()).cast(pa.string()).as_py() if is_single else repr(value))
+
+
+def json_text(value: str) -> str:
+    """Return a text as the log's JSON has it."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -144,14 +152,16 @@ def _decimal(value: Decimal) -> str:
     return format(value, "f")
 
 
-def _date(days: int) -> str | None:
+def json_date(days: int) -> str | None:
+    """Return a date as the log's JSON has it, None if it has no text for the year."""
     try:
         return f'"{(EPOCH + timedelta(days=days)).date().isoformat()}"'
     except OverflowError:
         return None
 
 
-def _time(micros: int, zone: str) -> str | None:
+def json_time(micros: int, zone: str) -> str | None:
+    """Return a time as the log's JSON has it, None if it has no text for the year."""
     try:
         moment = EPOCH.replace(tzinfo=None) + timedelta(microseconds=micros)
     except OverflowError:
@@ -161,4 +171,14 @@ def _time(micros: int, zone: str) -> str | None:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-__all__ = ["EPOCH", "is_by_deltalake", "is_derived", "statistics_texts", "without_moments"]
+__all__ = [
+    "EPOCH",
+    "is_by_deltalake",
+    "is_derived",
+    "json_date",
+    "json_float",
+    "json_text",
+    "json_time",
+    "statistics_texts",
+    "without_moments",
+]

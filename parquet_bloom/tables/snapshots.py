@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
     without_secrets,
 )
-from parquet_bloom.format.footer import interned
+from parquet_bloom.format.footer import Footer, interned
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
@@ -368,6 +368,30 @@ class Swap:
         return self.path.rpartition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """A file of a table, some rows of which are to go: `new`, in the same directory, has the others.
+
+    Both `new` and its `footer` are None if no row is left.
+    """
+
+    old: LiveFile
+    new: Source | None
+    footer: Footer | None
+    rows_erased: int
+
+    @property
+    def name(self) -> str:
+        """The new file's name in its directory."""
+        assert self.new is not None
+        return self.new.path.rpartition("/")[2]
+
+    @property
+    def rows_left(self) -> int:
+        """How many rows the new file has."""
+        return self.footer.num_rows if self.footer is not None else 0
+
+
 class OpenTable(Protocol):
     """A table that can be committed to."""
 
@@ -401,6 +425,44 @@ class OpenTable(Protocol):
         """Raise `CorruptFileError` if another writer has since committed over a swap of this object."""
 
 
+class ErasableTable(OpenTable, Protocol):
+    """A table whose rows can be deleted by commits."""
+
+    def require_erasable(self) -> None:
+        """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
+
+    def why_not_erased(self, file: LiveFile) -> str | None:
+        """Return why no row of this file can be erased without harm, or None."""
+
+    def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
+        """Delete rows in one commit on top of `snapshot`, and return the snapshot that it made.
+
+        `what` is what the commit says of the rows. Raises what `commit` does.
+        """
+
+    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
+        """Yield each earlier version that can still be read, the oldest first, and its files."""
+
+    @property
+    def cleanup(self) -> str:
+        """The command by which earlier versions, and files of no version, leave the store."""
+
+
+def check_erasures(table: ErasableTable, erasures: Sequence[Erasure]) -> None:
+    """Raise unless the files are in the table's snapshot and lose only the rows that they should."""
+    table.require_erasable()
+    live = {file.recorded: file for file in table.snapshot.files}
+    for erasure in erasures:
+        old = erasure.old
+        now = live.pop(old.recorded, None)
+        if now is None or now.size != old.size:
+            raise ConcurrentChangeError(f"{old.path} is no longer in {table.snapshot.root}; nothing was committed")
+        if now.num_rows is not None and now.num_rows != erasure.rows_left + erasure.rows_erased:
+            raise UnsupportedError(f"{old.path} does not have the {now.num_rows:,} rows that the table records")
+        if reason := table.why_not_erased(now):
+            raise UnsupportedError(f"{old.path} cannot be written again: {reason}")
+
+
 def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:
     """Raise unless each swap leaves the rows of the table's snapshot as they are."""
     table.require_committable()
@@ -424,14 +486,18 @@ def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:
             raise UnsupportedError(f"{old.path} cannot be swapped: {reason}")
 
 
-def check_outcome(before: Snapshot, after: Snapshot, renamed: dict[str, tuple[str, int]]) -> None:
-    """Raise `CorruptFileError` unless `after` is `before` with files renamed: old `recorded` -> new, and its rows."""
-    wanted = {}
+def check_outcome(before: Snapshot, after: Snapshot, renamed: Mapping[str, tuple[str, int] | None]) -> None:
+    """Raise `CorruptFileError` unless `after` is `before` with files replaced: old `recorded` -> new, and its rows.
+
+    None is for a file that went.
+    """
+    wanted: dict[str, int | None] = {}
     for file in before.files:
-        recorded, rows = renamed.get(file.recorded, (file.recorded, file.num_rows))
-        wanted[recorded] = rows
+        if (new := renamed.get(file.recorded, (file.recorded, file.num_rows))) is not None:
+            wanted[new[0]] = new[1]
+    gone = sum(new is None for new in renamed.values())
     outcome = {file.recorded: file.num_rows for file in after.files}
-    if outcome != wanted or len(after.files) != len(before.files):
+    if outcome != wanted or len(after.files) != len(before.files) - gone:
         raise CorruptFileError(
             f"the commit came out wrong: {len(before.files):,} files with {_rows(wanted.values())} rows became "
             f"{len(after.files):,} with {_rows(outcome.values())}; restore {before.kind} version {before.version}",

@@ -108,9 +108,10 @@ def absent(
 ) -> Absent:
     """Return which of `keys` are nowhere in the files, exactly.
 
-    Of the row groups that may hold keys, the key column is read. The keys come in their order, each as often as it was given. A NULL key equals nothing, so it is absent; NaN equals
-    NaN, and `0.0` equals `-0.0`. It is the answer of SQL's anti join. What engines do not agree on is refused, such as
-    which values a FLOAT column has of a DOUBLE key that is rounded in it.
+    Of the row groups that may hold keys, the key column is read. The keys come in their order, each as often as it was
+    given. A NULL key equals nothing, so it is absent; NaN equals NaN, and `0.0` equals `-0.0`. It is the answer of
+    SQL's anti join. What engines do not agree on is refused, such as which values a FLOAT column has of a DOUBLE key
+    that is rounded in it.
 
     Tables are named as for `prune`, and only live rows count. A key that may be in a file that cannot be read is not
     absent, but `unknown`.

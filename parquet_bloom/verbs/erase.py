@@ -26,10 +26,14 @@ from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.folder import INDEX_FOLDER
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, is_local, listed
 from parquet_bloom.storage.rewrite import summaries_above
+from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import table_around
 from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.verbs.add import TableKind
+from parquet_bloom.verbs.add_to_table import BATCH
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file, plan_erasure, preview_erasure
+from parquet_bloom.verbs.erase_table import TableErasure
 from parquet_bloom.verbs.index import purge
 from parquet_bloom.verbs.keys import read_keys, require_no_null, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
@@ -39,12 +43,19 @@ from parquet_bloom.verbs.retrofit import carry_out, find_with_targets, is_left_a
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Erased(Table):
-    """The result of `erase`, a row for each file; `stale_indexes` are the indexes that could not be refreshed."""
+    """The result of `erase`, a row for each file; `stale_indexes` are the indexes that could not be refreshed.
+
+    Of a table there are also its versions before and after, and the `unreferenced` files: new ones of runs that were
+    killed before their commits, which no version has. They lack the rows that were to go then, but no others.
+    """
 
     TRUTH: ClassVar[str] = ".rows_erased, or .errors"
 
     rows: tuple[FileErased, ...]
     stale_indexes: tuple[FailedFile, ...] = ()
+    version_before: int | None = None
+    version_after: int | None = None
+    unreferenced: tuple[str, ...] = ()
 
     @property
     def rows_erased(self) -> int:
@@ -67,6 +78,9 @@ def erase(
     dry_run: bool = False,
     any_name: bool = False,
     strict: bool = False,
+    table: bool | TableKind = False,
+    catalog: str | None = None,
+    batch: int = BATCH,
     jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -78,8 +92,13 @@ def erase(
     searched for the keys, and then replaces the old one atomically; files without the keys are not touched. Earlier
     versions of an object, backups and snapshots keep the rows, and `drop` with `restore` does not bring them back.
 
+    With `table=` the new files are written beside the old ones, and commits delete the rows from the table. Earlier
+    versions of it keep them until they expire.
+
     Args:
-        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With
+            `table=` one Delta or Iceberg table: its directory, its name in the catalog, or deltalake's or pyiceberg's
+            own object.
         column: The leaf column that holds the keys. It may be in a struct, and not in a list.
         keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
             one; or the path of a file: Parquet or CSV with such a column, or text with one key per line. NULL is
@@ -89,6 +108,9 @@ def erase(
         dry_run: Only report what would be done.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
         strict: Raise for the first file that is refused, before anything is written.
+        table: Whether `paths` is a table; `"delta"` or `"iceberg"` if it must be one of these.
+        catalog: A catalog of pyiceberg's configuration; `paths` is then a name in it, such as `db.events`.
+        batch: With `table=`: files per commit.
         jobs: Threads, each of which writes one file at a time. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -102,8 +124,11 @@ def erase(
         TypeError: The keys are none of these.
         LiteralError: A key is NULL, or no file's column can be compared with a key.
         ColumnNotFoundError: No file has the column.
-        UnsupportedError: A path is in a Delta, Iceberg, Hudi or Paimon table, or the files hold the column as types
-            that are not compared in the same way.
+        UnsupportedError: Without `table=`, a path is in a Delta, Iceberg, Hudi or Paimon table; with it, no row of the
+            table can be deleted without harm; or the files hold the column as types that are not compared in the same
+            way.
+        ValueError: An option makes no sense, or does not go with `table=`.
+        ConcurrentChangeError: Other writers left no room for a commit.
 
     Examples:
         >>> parquet_bloom.erase("events", "id", [7], dry_run=True).rows_erased
@@ -114,6 +139,29 @@ def erase(
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
+    if table:
+        _refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
+        if batch < 1:
+            raise ValueError(f"batch= must be at least 1, not {batch}")
+        kind = None if table is True else table
+        return _erase_from_table(
+            paths,
+            TableErasure(
+                open_erasable(paths, kind=kind, catalog=catalog, storage_options=storage_options),
+                path,
+                read,
+                timezone,
+                batch,
+                jobs,
+                storage_options,
+                progress,
+            ),
+            catalog,
+            dry_run=dry_run,
+            strict=strict,
+        )
+    if catalog is not None:
+        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
     given = listed(paths)
     sources, _ = find_with_targets(given, None, filesystem=filesystem, storage_options=storage_options)
     refuse_tables(sources)
@@ -145,6 +193,22 @@ def erase(
     return Erased(rows, tuple(_refresh_indexes(changed, jobs, storage_options)))
 
 
+def _erase_from_table(asked: Any, work: TableErasure, catalog: str | None, *, dry_run: bool, strict: bool) -> Erased:
+    before = work.table.snapshot.version
+    work.run(dry_run=dry_run, strict=strict)
+    after = work.table.snapshot
+    if not dry_run:
+        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog)
+    left = () if dry_run else tuple(work.unreferenced())
+    return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left)
+
+
+def _refuse_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name}= cannot be combined with table=")
+
+
 _SUMMARY = "{} still has the old footers, with bounds of the erased rows: write it again, or remove it"
 
 
@@ -155,9 +219,12 @@ def refuse_tables(sources: Iterable[Source]) -> None:
         if (table := table_around(source.fs, source.path)) is not None:
             kind, root = table
             raise UnsupportedError(
-                f"{root} is a {kind} table, whose files must not change behind its back; delete the rows with the "
-                "table's own engine"
+                f"{root} is a {kind} table, whose files must not change behind its back; {_ADVICE.get(kind, _ENGINE)}"
             )
+
+
+_ENGINE = "delete the rows with the table's own engine"
+_ADVICE = dict.fromkeys(("Delta", "Iceberg"), "erase from the table itself, with table=True")
 
 
 def _is_link(source: Source) -> bool:

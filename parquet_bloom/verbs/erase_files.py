@@ -46,7 +46,7 @@ class FileErased(Record):
 
     `status` is `written`, `removed` (it had no other rows), `unchanged` (it has no row with a key), `planned` (dry run:
     `bytes_written` is an estimate) or `refused`, with the `error`. `row_groups_dropped` are those without any row left.
-    `notes` are sentences that the user should see.
+    `notes` are sentences that the user should see. `output` is the new file that took the place of a table's.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("path", "status", "rows_erased", "bytes_written", "error")
@@ -61,6 +61,7 @@ class FileErased(Record):
     bytes_written: int = 0
     notes: tuple[str, ...] = ()
     error: str | None = None
+    output: str | None = None
 
 
 @dataclass(slots=True)
@@ -153,6 +154,36 @@ def plan_erasure(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys, candidates:
         if number not in plan.kept and _has_key(keys, _bounds(plan, number)):
             plan.kept[number] = pa.array([True] * group.num_rows)  # written again, its bounds are others
     _require_erasable(plan)
+
+
+def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys) -> None:
+    """Raise `CorruptFileError` if a key is in the pages, dictionaries or bounds of the file of a plan with a footer."""
+    footer = plan.footer
+    assert footer is not None
+    plan.leaf, plan.keys = leaf, keys
+    chunks = _column_chunks(plan)
+    for number, group in enumerate(footer.row_groups):
+        if group.num_rows:
+            _search(plan, chunks, number)
+        if plan.rows_erased:
+            raise CorruptFileError(f"row group {number} has rows with the keys")
+        if plan.kept or _has_key(keys, _bounds(plan, number)):
+            raise CorruptFileError(
+                f"no row has one of the keys, but a dictionary or a bound of row group {number} still names one"
+            )
+
+
+def erased_values(plan: ErasePlan) -> Iterator[Any]:
+    """Yield the values of the key column, as pages store them, in the rows that are to leave the file of a plan."""
+    import pyarrow.compute as pc
+
+    assert plan.leaf is not None
+    chunks = _column_chunks(plan)
+    for number, rows in plan.kept.items():
+        start = 0
+        for array in chunks.values(number, plan.leaf, each=True) if len(rows) > rows.true_count else ():
+            yield array.filter(pc.invert(rows.slice(start, len(array))))
+            start += len(array)
 
 
 def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:

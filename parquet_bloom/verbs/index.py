@@ -409,10 +409,12 @@ def build_index(
     return building.run(set_to=columns)
 
 
-def purge(root: str, *, jobs: int | None = None, storage_options: StorageOptions = None) -> None:
+def purge(
+    root: Any, *, catalog: str | None = None, jobs: int | None = None, storage_options: StorageOptions = None
+) -> None:
     """Refresh an index, and remove from it what it has of files that changed or are gone; of no files, all of it."""
     try:
-        building = _Building(root, None, storage_options, jobs, None, allow_outside=False, access=OPEN)
+        building = _Building(root, catalog, storage_options, jobs, None, allow_outside=False, access=OPEN)
     except FileNotFoundError:
         drop(root, storage_options=storage_options)
         return

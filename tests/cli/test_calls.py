@@ -144,6 +144,11 @@ def spark_calls(monkeypatch, tmp_path):
             "erase a -c x -k k -y --jobs 2 --strict --any-name",
             "erase(['a'], 'x', 'k', jobs=2, strict=True, any_name=True)",
         ),
+        ("erase a -c x -k k -y --table", "erase('a', 'x', 'k', table=True)"),
+        (
+            "erase n.t -c x -k k -y --table iceberg --catalog prod",
+            "erase('n.t', 'x', 'k', table='iceberg', catalog='prod')",
+        ),
         ("recover a", "recover(['a'])"),
         (
             "recover a b -n --any-name --jobs 2 --strict",

@@ -1,0 +1,383 @@
+"""Rows that leave the files of Delta and Iceberg tables: new files beside the old ones, swapped in by commits.
+
+    live files -> those with a key, written again without its rows -> one commit a batch -> every live file is searched
+
+The old files stay for earlier versions until the table's own clean-up removes them. Another writer's commit in between
+makes a batch start again on the newest snapshot; files that came meanwhile are searched in another round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import posixpath
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    ConcurrentChangeError,
+    IndexNotFoundError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
+from parquet_bloom.format.footer import Footer, read_footer
+from parquet_bloom.format.schema import LeafColumn, format_path
+from parquet_bloom.predicates.binding import why_conflicting
+from parquet_bloom.results import FailedFile
+from parquet_bloom.storage.cache import Cache
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.folder import INDEX_FOLDER
+from parquet_bloom.storage.listing import Source, StorageOptions, find, is_directory, resolve
+from parquet_bloom.storage.rewrite import remove_leftovers
+from parquet_bloom.tables import (
+    ErasableTable,
+    Erasure,
+    FailedCommitError,
+    LiveFile,
+    Snapshot,
+    UncheckedCommitError,
+    fsspec_options,
+)
+from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.verbs.add_to_table import ATTEMPTS, pause
+from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.erase_files import (
+    ErasePlan,
+    FileErased,
+    erase_file,
+    plan_erasure,
+    preview_erasure,
+    require_no_key,
+)
+from parquet_bloom.verbs.index import purge
+from parquet_bloom.verbs.keys import Keys, stored_keys
+from parquet_bloom.verbs.lookup import Hit, Search, outcomes
+from parquet_bloom.verbs.parallel import Progress, map_in_order, num_threads
+from parquet_bloom.verbs.retrofit import carry_out, raise_refusals
+
+ROUNDS = 10
+"""How often files that other writers added meanwhile are searched, before they are given way."""
+
+_Task = tuple[LiveFile, ErasePlan]
+
+
+@dataclasses.dataclass(slots=True)
+class TableErasure:
+    """One call of `erase` for a table. `on_plan` is told of each file and what is to leave it, before it is written."""
+
+    table: ErasableTable
+    path: tuple[str, ...]
+    keys: Keys
+    timezone: str | None
+    batch: int
+    jobs: int | None
+    storage_options: StorageOptions
+    progress: Progress | None
+    on_plan: Callable[[LiveFile, ErasePlan], None] = lambda file, plan: None
+    rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
+    stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
+    """The keys as each leaf stores them."""
+    stale: list[FailedFile] = dataclasses.field(default_factory=list)
+    seen: set[str] = dataclasses.field(default_factory=set)
+    is_committing: bool = False
+    """Whether a commit is under way of which it is not known what became of it."""
+
+    def run(self, *, dry_run: bool, strict: bool) -> None:
+        """Erase the rows, and search the files that are live in the end."""
+        for _ in range(ROUNDS):
+            planned = self._planned()
+            raise_refusals([plan for _, plan in planned], strict=strict)
+            todo = self._noted(planned, dry_run)
+            if dry_run:
+                return
+            if todo:
+                self.table.prepare()
+                remove_leftovers(plan.source for _, plan in todo)
+            for start in range(0, len(todo), self.batch):
+                self._do(todo[start : start + self.batch])
+            self.table.verify()
+            self.table.refresh()
+            if self.seen.issuperset(file.recorded for file in self.table.snapshot.files):
+                self._prove()
+                return
+        raise ConcurrentChangeError(
+            f"other writers keep adding files to {self.table.snapshot.root}, which were not all searched; run again"
+        )
+
+    # ---- planning --------------------------------------------------------------------------
+
+    def _planned(self) -> list[_Task]:
+        """Return what is to be done to each live file that was not searched yet; nothing is written."""
+        snapshot = self.table.snapshot
+        sources, found = snapshot.found(self.storage_options)
+        files = dict(zip(sources, found.files, strict=True))
+        new = [source for source, file in files.items() if file.recorded not in self.seen]
+        snapshot = dataclasses.replace(
+            snapshot,
+            files=tuple(files[source] for source in new),
+            recorded=None,  # which is of all files
+        )
+        search = Search(
+            self.path,
+            self.keys,
+            timezone=self.timezone,
+            cache=Cache(0),
+            snapshot=snapshot,
+            storage_options=self.storage_options,
+            checks=Checks(num_threads(None)),
+            budget=0,
+        )
+        hits: dict[Source, list[Hit] | Exception] = dict(outcomes(new, search, progress=self.progress))
+        if search.findings.conflicting:
+            raise UnsupportedError(why_conflicting(format_path(self.path)))
+        errors = [outcome for outcome in hits.values() if isinstance(outcome, Exception)]
+        if (
+            errors
+            and len(errors) == len(hits)
+            and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors)
+        ):
+            raise errors[0]
+
+        def planned(source: Source) -> _Task:
+            file, outcome = files[source], hits.get(source, [])
+            plan = ErasePlan(source, _beside(source.path))
+            try:
+                if file.is_unread:
+                    raise file.error(is_named=False)
+                if isinstance(outcome, ColumnNotFoundError):
+                    _require_absent(plan, snapshot, self.path, outcome)
+                elif isinstance(outcome, Exception):
+                    raise outcome
+                elif outcome:
+                    self._plan_one(file, plan, snapshot, outcome)
+            except (ParquetBloomError, OSError) as error:
+                plan.kept.clear()
+                plan.error = error.with_traceback(None)
+            return file, plan
+
+        return list(map_in_order(planned, new, num_threads(self.jobs), threading.Event()))
+
+    def _plan_one(self, file: LiveFile, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit]) -> None:
+        footer, leaf = _read(plan, snapshot, self.path)
+        numbers = [hit.row_group for hit in hits]
+        candidates = None if None in numbers else [number for number in numbers if number is not None]
+        plan_erasure(plan, leaf, self._stored(leaf), candidates)
+        if not plan.has_work:
+            return
+        if reason := self.table.why_not_erased(file):
+            raise UnsupportedError(f"it has rows with the keys, and {reason}")
+        if file.num_rows is not None and footer.num_rows != file.num_rows:
+            raise UnsupportedError(f"the file has {footer.num_rows:,} rows, and the table records {file.num_rows:,}")
+
+    def _stored(self, leaf: LeafColumn) -> PlainKeys:
+        if leaf not in self.stored:
+            self.stored[leaf] = stored_keys(leaf, self.keys, self.timezone)
+        return self.stored[leaf]
+
+    def _noted(self, planned: Sequence[_Task], dry_run: bool) -> list[_Task]:
+        """Return the plans that are to be carried out, after noting what came of the others."""
+        todo = []
+        for file, plan in planned:
+            self.seen.add(file.recorded)
+            if plan.error is not None:
+                self.rows[file.recorded] = plan.refused(plan.error)
+            elif not plan.has_work:
+                self.rows[file.recorded] = plan.result("unchanged")
+            else:
+                self.on_plan(file, plan)
+                todo.append((file, plan))
+                if dry_run:
+                    self.rows[file.recorded] = preview_erasure(plan)
+        return todo
+
+    # ---- a batch ---------------------------------------------------------------------------
+
+    def _do(self, todo: Sequence[_Task]) -> None:
+        """Write the new files of a batch and commit them."""
+        plans = [plan for _, plan in todo]
+        self.is_committing = False
+        try:
+            written = carry_out(
+                plans, lambda plan, stop: erase_file(plan, stop=stop), at_once=num_threads(self.jobs), strict=False
+            )
+            erasures: dict[str, Erasure] = {}
+            for (file, plan), row in zip(todo, written, strict=True):
+                self.rows[file.recorded] = row
+                if row.status in ("written", "removed"):
+                    erasure = self._erasure(file, plan, row)
+                    erasures[file.recorded] = erasure
+                    if erasure.new is not None:
+                        self.rows[file.recorded] = dataclasses.replace(row, output=self._beside(file, erasure))
+            self._commit(erasures)
+        except BaseException as error:
+            if isinstance(error, UncheckedCommitError):
+                pass  # the table has them
+            elif self.is_committing:
+                names = " ".join(plan.target or "" for plan in plans)
+                error.add_note(f"If the commit did not reach the table, no snapshot has these files: {names}")
+            else:
+                for plan in plans:
+                    _remove(plan)
+            raise
+        for file, plan in todo:
+            if file.recorded not in erasures:
+                _remove(plan)
+        self.seen |= {self._recorded(one) for one in erasures.values() if one.new is not None}
+
+    def _erasure(self, file: LiveFile, plan: ErasePlan, row: FileErased) -> Erasure:
+        if row.status == "removed":
+            return Erasure(file, None, None, row.rows_erased)
+        assert plan.target is not None
+        (new,) = find([plan.target], filesystem=plan.source.fs, literal=True)
+        return Erasure(file, new, run(new, read_footer(new.size, guess=new.footer_guess)), row.rows_erased)
+
+    def _beside(self, file: LiveFile, erasure: Erasure) -> str:
+        return f"{file.path.rpartition('/')[0]}/{erasure.name}"
+
+    def _recorded(self, erasure: Erasure) -> str:
+        """Return how the table spells the new file of a commit that is in its snapshot."""
+        path = self._beside(erasure.old, erasure)
+        return next((file.recorded for file in self.table.snapshot.files if file.path == path), path)
+
+    def _commit(self, erasures: dict[str, Erasure]) -> None:
+        """Commit the files whose old ones are live, on whichever snapshot is the newest."""
+        for attempt in range(ATTEMPTS):
+            self._give_up_lost(erasures)
+            if not erasures:
+                return
+            self.is_committing = True
+            try:
+                self.table.erase(list(erasures.values()), f"rows erased by {format_path(self.path)}")
+            except (FailedCommitError, UnsupportedError):
+                self.is_committing = False
+                raise
+            except ConcurrentChangeError:
+                self.is_committing = False
+                if attempt == ATTEMPTS - 1:
+                    raise
+                pause(attempt)
+                self.table.refresh()
+            else:
+                self.is_committing = False
+                return
+
+    def _give_up_lost(self, erasures: dict[str, Erasure]) -> None:
+        """Take out the files that the newest snapshot leaves no room for."""
+        live = {file.recorded: file for file in self.table.snapshot.files}
+        for recorded, erasure in list(erasures.items()):
+            now = live.get(recorded)
+            is_there = now is not None and now.size == erasure.old.size
+            reason = self.table.why_not_erased(now) if is_there and now is not None else None
+            if is_there and reason is None:
+                continue
+            del erasures[recorded]
+            row = self.rows.pop(recorded)
+            if reason is not None:  # what took the place of a file that is gone comes in the next round
+                self.rows[recorded] = FileErased(row.path, "refused", bytes_before=row.bytes_before, error=reason)
+
+    # ---- the proof -------------------------------------------------------------------------
+
+    def _prove(self) -> None:
+        """Search every live file by decoding it; one that still has a key becomes an error."""
+        snapshot = self.table.snapshot
+        sources, found = snapshot.found(self.storage_options)
+
+        def searched(at: tuple[Source, LiveFile]) -> tuple[LiveFile, Exception | None]:
+            source, file = at
+            plan = ErasePlan(source, None)
+            try:
+                if file.is_unread:
+                    raise file.error(is_named=False)
+                _, leaf = _read(plan, snapshot, self.path)
+                require_no_key(plan, leaf, self._stored(leaf))
+            except ColumnNotFoundError:
+                return file, None
+            except (ParquetBloomError, OSError) as error:
+                return file, error.with_traceback(None)
+            return file, None
+
+        tasks = list(zip(sources, found.files, strict=True))
+        for file, error in map_in_order(searched, tasks, num_threads(self.jobs), threading.Event()):
+            row = self.rows.get(file.recorded)
+            if error is not None and (row is None or row.error is None):
+                self.rows[file.recorded] = FileErased(
+                    file.path, "refused", bytes_before=file.size, error=describe_error(error)
+                )
+
+    # ---- what is left behind ---------------------------------------------------------------
+
+    def refresh_index(self, asked: Any, catalog: str | None) -> None:
+        """Bring the index beside the table up to date."""
+        root = self.table.snapshot.root
+        fs, inner = resolve(root, None, fsspec_options(self.storage_options))
+        if not is_directory(fs, f"{inner.rstrip('/')}/{INDEX_FOLDER}"):
+            return
+        try:
+            purge(asked, catalog=catalog, jobs=self.jobs, storage_options=self.storage_options)
+        except IndexNotFoundError:
+            return
+        except (ParquetBloomError, OSError) as error:
+            self.stale.append(FailedFile(f"{root.rstrip('/')}/{INDEX_FOLDER}", describe_error(error)))
+
+    def unreferenced(self) -> list[str]:
+        """Return the new files of runs that were killed before their commits, which no version of the table has."""
+        return sorted(_new_files(self.table.snapshot, self.storage_options) - self._of_history())
+
+    def _of_history(self) -> set[str]:
+        known = {file.path for file in self.table.snapshot.files}
+        for _, files in self.table.history():
+            known.update(file.path for file in files)
+        return known
+
+
+def _read(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...]) -> tuple[Footer, LeafColumn]:
+    source = plan.source
+    plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
+    return plan.footer, snapshot.find(plan.footer, path)
+
+
+def _require_absent(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...], error: ColumnNotFoundError) -> None:
+    """Raise unless all rows of a file without the column are NULL in it: some engines find a name in another case."""
+    source = plan.source
+    footer = run(source, read_footer(source.size, guess=source.footer_guess))
+    names = {leaf.name.lower() for leaf in snapshot.leaves(footer) if leaf.path[0]}
+    if format_path(path).lower() in names:
+        raise error
+
+
+_NEW = re.compile(r".*-erased-[0-9a-f]{12}\.parquet")
+
+
+def _beside(path: str) -> str:
+    """Return a path for a new file in the same directory, that nothing else has."""
+    folder, slash, name = path.rpartition("/")
+    name = re.sub(r"(-erased-[0-9a-f]{12})?(\.parquet)?$", "", name)
+    return f"{folder}{slash}{name}-erased-{uuid.uuid4().hex[:12]}.parquet"
+
+
+def _new_files(snapshot: Snapshot, storage_options: StorageOptions) -> set[str]:
+    """Return the files in the directories of live files that have the name of a new file of ours."""
+    found = set()
+    folders = {file.path.rpartition("/")[0] for file in snapshot.files if not file.is_outside}
+    for folder in sorted(folders):
+        fs, inner = resolve(folder, None, fsspec_options(storage_options))
+        with contextlib.suppress(OSError):
+            names: Iterator[str] = (posixpath.basename(path) for path in fs.ls(inner, detail=False))
+            found |= {f"{folder}/{name}" for name in names if _NEW.fullmatch(name)}
+    return found
+
+
+def _remove(plan: ErasePlan) -> None:
+    """Remove the new file, where there is one; an error that is under way matters more than one in this."""
+    with contextlib.suppress(Exception):
+        if plan.target is not None and plan.source.fs.exists(plan.target):
+            plan.source.fs.rm_file(plan.target)
+
+
+__all__ = ["TableErasure"]
