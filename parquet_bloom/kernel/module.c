@@ -414,6 +414,7 @@ static PyMethodDef methods[] = {
     {"find", py_find, METH_VARARGS, find_doc},
     {"run_between", py_run_between, METH_VARARGS, run_between_doc},
     {"mark", py_mark, METH_VARARGS, mark_doc},
+    {"order", py_order, METH_VARARGS, order_doc},
     {"prefixes", py_prefixes, METH_VARARGS, prefixes_doc},
     {"meet", py_meet, METH_VARARGS, meet_doc},
     {"struct_fields", py_struct_fields, METH_VARARGS, struct_fields_doc},

@@ -7,8 +7,9 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-extern const char prefixes_doc[], meet_doc[];
+extern const char order_doc[], prefixes_doc[], meet_doc[];
 
+PyObject *py_order(PyObject *module, PyObject *args);
 PyObject *py_prefixes(PyObject *module, PyObject *args);
 PyObject *py_meet(PyObject *module, PyObject *args);
 

@@ -12,7 +12,7 @@ import io
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +39,13 @@ BUFFER_BYTES = 1024 * 1024
 
 _DATA_PAGES = (ttypes.PageType.DATA_PAGE, ttypes.PageType.DATA_PAGE_V2)
 _DICTIONARY_ENCODINGS = (ttypes.Encoding.PLAIN_DICTIONARY, ttypes.Encoding.RLE_DICTIONARY)
+
+
+class _Group(NamedTuple):
+    """A column chunk to decode, by its metadata, and the rows of its row group."""
+
+    chunk: Any
+    num_rows: int
 
 
 class ColumnChunks:
@@ -85,9 +92,8 @@ class ColumnChunks:
             else:
                 local = self._source.local
                 handle = pa.OSFile(str(local)) if local else open_chunk(self._source, *pages_extent(chunk))
-                num_rows = self._footer.row_groups[row_group].num_rows
-                counts = yield from self._decode(handle, leaf, chunk, num_rows)
-                self._check_counts(row_group, leaf, chunk, num_rows, *counts)
+                counts = yield from self._decode(handle, leaf, [self._group(row_group, chunk)])
+                self._check_counts([row_group], leaf, *counts)
 
     def dictionary(self, row_group: int, leaf: LeafColumn) -> pa.Array | None:
         """Return the dictionary of a chunk, which may have values that no row has; None without one."""
@@ -146,14 +152,41 @@ class ColumnChunks:
         with named_errors(self._source, self._at(row_group, leaf)):
             yield _dictionary(chunk, leaf, data)
 
+    def read_together(self, row_groups: Sequence[int], leaf: LeafColumn) -> Plan[Iterator[pa.Array]]:
+        """Plan to return all values of a column in several row groups, which takes less time than one by one.
+
+        Nothing there is encrypted. The arrays are decoded as they are taken; an error may be that of any row group.
+        """
+        for row_group in row_groups:
+            if problem := self._footer.chunk_problem(row_group, leaf):
+                raise CorruptFileError(problem)
+        extents = [ByteRange(*pages_extent(self._chunk(row_group, leaf))) for row_group in row_groups]
+        parts = yield from read_extents(extents, self._footer.start, self._at(row_groups[0], leaf))
+        return self._values_of_groups(row_groups, leaf, parts)
+
+    def _values_of_groups(
+        self, row_groups: Sequence[int], leaf: LeafColumn, parts: Sequence[bytes]
+    ) -> Iterator[pa.Array]:
+        moved, start = [], len(MAGIC)
+        for row_group, part in zip(row_groups, parts, strict=True):
+            chunk = self._chunk(row_group, leaf)
+            before = chunk.data_page_offset - pages_extent(chunk)[0]
+            moved.append(self._group(row_group, _moved(chunk, before, len(part), chunk.num_values, start)))
+            start += len(part)
+        with named_errors(self._source, self._at(row_groups[0], leaf)):
+            counts = yield from self._decode(pa.BufferReader(b"".join((MAGIC, *parts))), leaf, moved)
+        self._check_counts(row_groups, leaf, *counts)
+
+    def _group(self, row_group: int, chunk: Any) -> _Group:
+        return _Group(chunk, self._footer.row_groups[row_group].num_rows)
+
     def _values_of_pages(
         self, row_group: int, leaf: LeafColumn, chunk: Any, data: bytes, before: int
     ) -> Iterator[pa.Array]:
-        num_rows = self._footer.row_groups[row_group].num_rows
-        moved = _moved(chunk, before, len(data), chunk.num_values)
+        moved = self._group(row_group, _moved(chunk, before, len(data), chunk.num_values))
         with named_errors(self._source, self._at(row_group, leaf)):
-            counts = yield from self._decode(pa.BufferReader(MAGIC + data), leaf, moved, num_rows)
-        self._check_counts(row_group, leaf, chunk, num_rows, *counts)
+            counts = yield from self._decode(pa.BufferReader(MAGIC + data), leaf, [moved])
+        self._check_counts([row_group], leaf, *counts)
 
     def _values_of_some(
         self, row_group: int, leaf: LeafColumn, chunk: Any, parts: list[bytes], pages: Sequence[Page]
@@ -166,15 +199,15 @@ class ColumnChunks:
         data = b"".join((MAGIC, *parts))
         moved = _moved(chunk, before, len(data) - len(MAGIC), num_rows)
         with named_errors(self._source, self._at(row_group, leaf)):
-            rows, entries, _ = yield from self._decode(pa.BufferReader(data), leaf, moved, num_rows)
+            rows, entries, _ = yield from self._decode(pa.BufferReader(data), leaf, [_Group(moved, num_rows)])
         if not rows == entries == num_rows:
             raise CorruptFileError(f"{self._at(row_group, leaf)}: pages of {num_rows} rows have {entries} values")
 
     def _decode(
-        self, handle: Any, leaf: LeafColumn, chunk: Any, num_rows: int
+        self, handle: Any, leaf: LeafColumn, groups: Sequence[_Group]
     ) -> Generator[pa.Array, None, tuple[int, int, int]]:
-        """Yield the values of a chunk's pages; return how many rows, values and nulls there were."""
-        metadata = _metadata(leaf, [*leaf.nodes], chunk, num_rows)
+        """Yield the values of chunks' pages; return how many rows, values and nulls there were."""
+        metadata = _metadata(leaf, [*leaf.nodes], groups)
         entries = rows = nulls = 0
         with (
             handle,
@@ -186,31 +219,32 @@ class ColumnChunks:
                 page_checksum_verification=True,
             ) as file,
         ):
-            for batch in file.iter_batches(_batch_rows(chunk, num_rows), use_threads=False):
+            for batch in file.iter_batches(_batch_rows(groups), use_threads=False):
                 rows += batch.num_rows
                 array = _leaf_values(batch.column(0))
                 entries += len(array)
                 nulls += array.null_count
                 yield array
-        if (chunk.total_uncompressed_size or 0) > BATCH_BYTES:
+        if any((group.chunk.total_uncompressed_size or 0) > BATCH_BYTES for group in groups):
             pa.default_memory_pool().release_unused()  # each thread that decodes would keep as much
         return rows, entries, nulls
 
-    def _check_counts(
-        self, row_group: int, leaf: LeafColumn, chunk: Any, expected: int, rows: int, entries: int, nulls: int
-    ) -> None:
-        counted = chunk.statistics.null_count if chunk.statistics else None
+    def _check_counts(self, row_groups: Sequence[int], leaf: LeafColumn, rows: int, entries: int, nulls: int) -> None:
+        chunks = [self._chunk(row_group, leaf) for row_group in row_groups]
+        expected = sum(self._footer.row_groups[row_group].num_rows for row_group in row_groups)
+        num_values = sum(chunk.num_values for chunk in chunks)
+        counted: list[Any] = [chunk.statistics.null_count if chunk.statistics else None for chunk in chunks]
         # Below a repeated node num_values also counts empty lists, which decoding does not show.
         flat = not leaf.is_repeated
-        if rows != expected or entries > chunk.num_values or (flat and entries != chunk.num_values):
+        if rows != expected or entries > num_values or (flat and entries != num_values):
             raise CorruptFileError(
-                f"{self._at(row_group, leaf)} decodes to {rows} rows and {entries} values; "
-                f"the footer says {expected} and {chunk.num_values}",
+                f"{self._at(row_groups[0], leaf)} decodes to {rows} rows and {entries} values; "
+                f"the footer says {expected} and {num_values}",
                 path=self._source.name,
             )
-        if flat and counted is not None and counted != nulls:
+        if flat and None not in counted and sum(counted) != nulls:
             raise CorruptFileError(
-                f"{self._at(row_group, leaf)} decodes to {nulls} nulls; its statistics say {counted}",
+                f"{self._at(row_groups[0], leaf)} decodes to {nulls} nulls; its statistics say {sum(counted)}",
                 path=self._source.name,
             )
 
@@ -350,8 +384,8 @@ def check_page(page: Page, data: bytes) -> None:
         raise CorruptFileError("a data page is not what the page index says", offset=page.extent.start)
 
 
-def _moved(chunk: Any, before: int, size: int, num_values: int) -> Any:
-    """Return a chunk's metadata for `size` bytes of pages right behind the magic, `before` of them the dictionary's."""
+def _moved(chunk: Any, before: int, size: int, num_values: int, start: int = len(MAGIC)) -> Any:
+    """Return a chunk's metadata for `size` bytes of pages at `start`, the first `before` of them the dictionary's."""
     return ttypes.ColumnMetaData(
         type=chunk.type,
         encodings=chunk.encodings,
@@ -359,8 +393,8 @@ def _moved(chunk: Any, before: int, size: int, num_values: int) -> Any:
         num_values=num_values,
         total_uncompressed_size=chunk.total_uncompressed_size,
         total_compressed_size=size,
-        data_page_offset=len(MAGIC) + before,
-        dictionary_page_offset=len(MAGIC) if before else None,
+        data_page_offset=start + before,
+        dictionary_page_offset=start if before else None,
     )
 
 
@@ -395,7 +429,7 @@ def _decode_plain_page(page: bytes, count: int, size: int, chunk: Any, leaf: Lea
         total_compressed_size=len(header) + len(page),
         data_page_offset=len(MAGIC),
     )
-    metadata = _metadata(leaf, [Repetition.REQUIRED], column, count)
+    metadata = _metadata(leaf, [Repetition.REQUIRED], [_Group(column, count)])
     with pq.ParquetFile(pa.BufferReader(MAGIC + header + page), metadata=metadata) as file:
         return file.read(use_threads=False).column(0).combine_chunks()
 
@@ -423,8 +457,8 @@ def _decompressed(page: bytes, size: int, codec: int) -> bytes | None:
     return None
 
 
-def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: int) -> pq.FileMetaData:
-    """Return a footer of one row group with one physical column, below as many groups as `nodes` has."""
+def _metadata(leaf: LeafColumn, nodes: list[Repetition], groups: Sequence[_Group]) -> pq.FileMetaData:
+    """Return a footer of row groups with one physical column, below as many groups as `nodes` has."""
     as_bytes = leaf.physical_type is PhysicalType.INT96
     type_ = PhysicalType.FIXED_LEN_BYTE_ARRAY if as_bytes else leaf.physical_type
     names = [f"n{depth}" for depth in range(len(nodes))]
@@ -435,29 +469,38 @@ def _metadata(leaf: LeafColumn, nodes: list[Repetition], chunk: Any, num_rows: i
     schema.append(
         ttypes.SchemaElement(type=int(type_), type_length=length, repetition_type=int(nodes[-1]), name=names[-1])
     )
-    column = ttypes.ColumnMetaData(
-        type=int(type_),
-        encodings=chunk.encodings,
-        path_in_schema=names,
-        codec=chunk.codec,
-        num_values=chunk.num_values,
-        total_uncompressed_size=chunk.total_uncompressed_size,
-        total_compressed_size=chunk.total_compressed_size,
-        data_page_offset=chunk.data_page_offset,
-        dictionary_page_offset=chunk.dictionary_page_offset,
-    )
-    row_group = ttypes.RowGroup(
-        columns=[ttypes.ColumnChunk(file_offset=0, meta_data=column)],
-        total_byte_size=chunk.total_uncompressed_size,
-        num_rows=num_rows,
-    )
+    row_groups = [
+        ttypes.RowGroup(
+            columns=[
+                ttypes.ColumnChunk(
+                    file_offset=0,
+                    meta_data=ttypes.ColumnMetaData(
+                        type=int(type_),
+                        encodings=chunk.encodings,
+                        path_in_schema=names,
+                        codec=chunk.codec,
+                        num_values=chunk.num_values,
+                        total_uncompressed_size=chunk.total_uncompressed_size,
+                        total_compressed_size=chunk.total_compressed_size,
+                        data_page_offset=chunk.data_page_offset,
+                        dictionary_page_offset=chunk.dictionary_page_offset,
+                    ),
+                )
+            ],
+            total_byte_size=chunk.total_uncompressed_size,
+            num_rows=num_rows,
+        )
+        for chunk, num_rows in groups
+    ]
     # The version is 1 and created_by is unset, so that no writer's quirks are corrected behind our back.
-    raw = encode(ttypes.FileMetaData(version=1, schema=schema, num_rows=num_rows, row_groups=[row_group]))
+    num_rows = sum(group.num_rows for group in groups)
+    raw = encode(ttypes.FileMetaData(version=1, schema=schema, num_rows=num_rows, row_groups=row_groups))
     return pq.read_metadata(io.BytesIO(MAGIC + raw + len(raw).to_bytes(4, "little") + MAGIC))
 
 
-def _batch_rows(chunk: Any, num_rows: int) -> int:
-    row_bytes = max(1.0, (chunk.total_uncompressed_size or 0) / max(1, num_rows))
+def _batch_rows(groups: Sequence[_Group]) -> int:
+    num_rows = sum(group.num_rows for group in groups)
+    row_bytes = max(1.0, sum(group.chunk.total_uncompressed_size or 0 for group in groups) / max(1, num_rows))
     return int(min(max(BATCH_BYTES / row_bytes, 256), 128 * 1024))
 
 

@@ -37,7 +37,7 @@ class KeyTable:
         elif why_uncountable(leaf):
             self._meaning = unscaled
         canonical = self._canonical(values)
-        self._owners = _as_int32(owners)
+        self._owners = None if owners == range(len(values)) else _as_int32(owners)
         self._codes: pa.Array | None = None
         hashes = _hashes(canonical)
         order = pc.array_sort_indices(hashes)
@@ -98,10 +98,10 @@ class KeyTable:
             if not len(ranks):
                 return False
             _kernel.mark(self._met, _content(ranks))
-            entries = self._order.take(ranks)
+            entries = self._order.take(ranks).cast(pa.uint32())
             if self._codes is not None:
-                entries = pc.indices_nonzero(pc.is_in(self._codes, entries.cast(pa.int32())))
-            _kernel.mark(self._seen, _content(self._owners.take(entries)))
+                entries = pc.indices_nonzero(pc.is_in(self._codes, entries.cast(pa.int32()))).cast(pa.uint32())
+            _kernel.mark(self._seen, _content(entries if self._owners is None else self._owners.take(entries)))
             return True
 
     def _canonical(self, values: pa.Array) -> pa.Array:

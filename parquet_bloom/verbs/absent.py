@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,8 +111,7 @@ def absent(
 
     Of the row groups that may hold keys, the key column is read. The keys come in their order, each as often as it was
     given. A NULL key equals nothing, so it is absent; NaN equals NaN, and `0.0` equals `-0.0`. It is the answer of
-    SQL's anti join. What engines do not agree on is refused, such as which values a FLOAT column has of a DOUBLE key
-    that is rounded in it.
+    SQL's anti join. What engines do not agree on is refused, such as the key 0.1 in a FLOAT column.
 
     Tables are named as for `prune`, and only live rows count. A key that may be in a file that cannot be read is not
     absent, but `unknown`.
@@ -181,7 +181,7 @@ def absent(
     return _Answer(search, opened, strict=strict, log=log).after_reading(progress)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Part:
     """A row group to read; `keys` are those that it may hold, by index, None for all."""
 
@@ -194,10 +194,19 @@ class _Part:
     table: KeyTable
     has_deletes: bool
 
-    @property
+    @cached_property
     def num_bytes(self) -> int:
         """How many bytes are read at most."""
         return self.chunks.num_bytes(self.row_group, self.leaf)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it can be read together with others: it is small, and has neither secrets nor a dictionary alone."""
+        return (
+            self.num_bytes < INDEX_WORTH * 4
+            and self.footer.seal_of_pages(self.row_group, self.leaf) is None
+            and not self.chunks.has_dictionary_alone(self.row_group, self.leaf)
+        )
 
 
 class _Answer:
@@ -318,7 +327,8 @@ class _Answer:
         for hit in hits:
             numbers = range(footer.num_row_groups) if hit.row_group is None else [hit.row_group]
             for number in numbers:
-                of_groups.setdefault(number, []).append(hit.keys)
+                if footer.row_groups[number].num_rows:
+                    of_groups.setdefault(number, []).append(hit.keys)
         chunks = ColumnChunks(source, footer)
         for number, some in sorted(of_groups.items(), key=lambda one: one[0]):
             yield _Part(source, footer, leaf, number, chunks, some, keys, has_deletes)
@@ -340,8 +350,9 @@ class _Answer:
         is_local = all(part.source.is_local for part in parts)
         num_bytes = sum(part.num_bytes for part in parts)
         threads = min(num_threads(None), len(parts), 1 + num_bytes // THREAD_WORTH)
-        each = 8 if is_local else -(-len(parts) // threads)  # of stores, each thread has many requests under way
-        shares = [parts[start : start + each] for start in range(0, len(parts), each)]
+        units = list(_units(parts))
+        each = 1 if is_local else -(-len(units) // threads)  # of stores, each thread has many requests under way
+        shares = [units[start : start + each] for start in range(0, len(units), each)]
         limits = self._search.limits
         limits = replace(
             limits,
@@ -350,12 +361,33 @@ class _Answer:
             round_bytes=max(1, limits.round_bytes // threads),
         )
 
-        def read(share: list[_Part]) -> list[tuple[_Part, bool | Exception]]:
-            plans = ((part.source, self._read(part)) for part in share)
-            return list(zip(share, (outcome for _, outcome in drive(plans, limits=limits, log=self._log)), strict=True))
+        def read(share: list[list[_Part]]) -> list[tuple[_Part, bool | Exception]]:
+            done: list[tuple[_Part, bool | Exception]] = []
+            plans = ((unit[0].source, self._read_unit(unit)) for unit in share)
+            for unit, (_, outcome) in zip(share, drive(plans, limits=limits, log=self._log), strict=True):
+                if isinstance(outcome, Exception) and len(unit) > 1:  # which of them has it?
+                    each_alone = ((part.source, self._read(part)) for part in unit)
+                    outcomes = [outcome for _, outcome in drive(each_alone, limits=limits, log=self._log)]
+                    done += zip(unit, outcomes, strict=True)
+                else:
+                    done += [(part, outcome) for part in unit]
+            return done
 
         done = map(read, shares) if threads == 1 else map_in_order(read, shares, threads, threading.Event())
         return chain.from_iterable(done)
+
+    def _read_unit(self, unit: list[_Part]) -> Plan[bool]:
+        """Plan to look for the keys in row groups; return whether one was first found there."""
+        needed = [part for part in unit if self._is_needed(part)]
+        if len(needed) == 1:
+            return (yield from self._read(needed[0]))
+        is_new = False
+        if needed:
+            first = needed[0]
+            row_groups = [part.row_group for part in needed]
+            for array in (yield from first.chunks.read_together(row_groups, first.leaf)):
+                is_new |= first.table.meet(array)
+        return is_new
 
     def _read(self, part: _Part) -> Plan[bool]:
         """Plan to look for the keys in a row group; return whether one was first found there."""
@@ -403,3 +435,23 @@ class _Answer:
             return None
         runs = [keys.within(reader.read_page(footer, page.num_rows, page.bounds)) for page in pages]
         return [page for page, (start, stop) in zip(pages, runs, strict=True) if start < stop]
+
+
+def _units(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Yield row groups that are read together: some small ones of a file, or a single one."""
+    waiting: list[_Part] = []
+    num_bytes = 0
+    for part in parts:
+        if waiting and not (
+            part.source is waiting[0].source and part.is_plain and num_bytes + part.num_bytes <= UNIT_BYTES
+        ):
+            yield waiting
+            waiting, num_bytes = [], 0
+        waiting.append(part)
+        num_bytes += part.num_bytes if part.is_plain else UNIT_BYTES
+    if waiting:
+        yield waiting
+
+
+UNIT_BYTES = 4 * 1024 * 1024
+"""Row groups of so many bytes are decoded together."""

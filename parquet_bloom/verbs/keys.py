@@ -405,8 +405,7 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
     is_owned = entries.owners is None
     is_in_order = entries.owners is None and _is_sorted(entries.places)
     if not is_in_order:
-        order = pc.array_sort_indices(entries.places)
-        order = order.slice(0, len(order) - entries.places.null_count)  # nulls come last, and nothing equals them
+        order = _order(entries.places)
         is_one = entries.places is entries.stored
         entries.stored = entries.stored.take(order)
         entries.places = entries.stored if is_one else entries.places.take(order)
@@ -425,6 +424,20 @@ def _converted(leaf: LeafColumn, keys: Keys) -> KeySet | None:
         if made.unprovable:
             made.why_unprovable = encode_literal(leaf, keys.shown[made.unprovable[0]]).reason or ""
     return made
+
+
+def _order(places: pa.Array) -> pa.Array:
+    """Return the indexes of places in ascending order, without nulls, which nothing equals."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if places.type != pa.large_binary() or not len(places):
+        order = pc.array_sort_indices(places)
+        return order.slice(0, len(order) - places.null_count)  # nulls come last
+    _, offsets, data = places.buffers()
+    sorted_ = _kernel.order(offsets, 8, data or b"", places.offset, len(places))
+    order = pa.Array.from_buffers(pa.uint32(), len(places), [None, pa.py_buffer(sorted_)])
+    return order.filter(places.is_valid().take(order)) if places.null_count else order
 
 
 def _is_sorted(places: pa.Array) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -63,7 +64,21 @@ def test_the_kernel_meets_each_key_once(keys: list[int], data: st.DataObject) ->
     assert all(values.index(keys[r]) == at for at, r in zip(array("I", places), array("I", ranks), strict=True))
 
 
+@given(st.lists(st.text("\0ab", max_size=20)), st.binary(max_size=2), st.sampled_from(["i", "q"]))
+def test_the_kernel_orders_bytes_as_python_does(texts: list[str], begin: bytes, width: str) -> None:
+    values = [b"left out", *(begin + text.encode() for text in texts)]
+    offsets = array(width, accumulate(map(len, values), initial=0))
+    order = _kernel.order(offsets, offsets.itemsize, b"".join(values), 1, len(texts))
+    assert list(array("I", order)) == sorted(range(len(texts)), key=values[1:].__getitem__)
+
+
 def test_the_kernel_refuses_what_does_not_fit() -> None:
+    for offsets in ([0, 4], [2, 1], [-1, 1]):
+        with pytest.raises(ValueError, match="leave the 3 bytes"):
+            _kernel.order(array("q", offsets), 8, b"abc", 0, 1)
+    for start, count, width in ((0, 2, 8), (-1, 1, 8), (0, -1, 8), (0, 1, 3), (2**63 - 1, 1, 8)):
+        with pytest.raises(ValueError, match="are not the offsets"):
+            _kernel.order(array("q", [0, 1]), width, b"a", start, count)
     table = (7).to_bytes(8, sys.byteorder)
     prefixes = _kernel.prefixes(table)
     for arguments in (
