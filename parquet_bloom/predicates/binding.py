@@ -42,7 +42,7 @@ from parquet_bloom.predicates.tree import (
     Text,
     listed_together,
 )
-from parquet_bloom.predicates.typing import readings
+from parquet_bloom.predicates.typing import is_beyond_bigint, readings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns, Unproved
@@ -287,7 +287,10 @@ class Binder:
             case Comparison("<=>", _, Text(), _) if comparable_type(leaf) != "bytes":
                 return Fixed(Verdict(MIGHT, "Spark reads text that does not fit the type as NULL, which <=> can match"))
             case Comparison(op, _, value, is_negated):
-                op, keeps_nulls, values = node.plain_op, op == "<=>" and is_negated, (value,)
+                keeps_nulls = op == "<=>" and is_negated
+                op, values = node.plain_op, (value,)
+                if op not in ("=", "<>") and is_beyond_bigint(leaf, value):
+                    keeps_nulls = True
         if any(value is None for value in values):
             return Fixed(Verdict(MIGHT, "the values include NULL"))
         if not values:

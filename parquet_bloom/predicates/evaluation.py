@@ -266,7 +266,7 @@ class ColumnTest(BoundPredicate):
     leaf: LeafColumn
     op: str  # with NOT applied: = (also for IN), <>, <, <=, > or >=
     is_negated: bool
-    keeps_nulls: bool  # NOT (column <=> literal) is true for NULL
+    keeps_nulls: bool  # it may be true for NULL, as NOT (column <=> literal) is
     literals: Literals
     reader: StatisticsReader
     if_present: Verdict  # in the filter

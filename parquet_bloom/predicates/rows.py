@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parquet_bloom.errors import LiteralError, UnsupportedError
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType, format_path
 from parquet_bloom.predicates.tree import And, Comparison, Constant, In, IsNull, Listed, Not, Opaque, Or, Predicate
-from parquet_bloom.predicates.typing import readings
+from parquet_bloom.predicates.typing import is_beyond_bigint, readings
 from parquet_bloom.values.encoding import (
     DECIMAL_DIGITS,
     GREGORIAN_FROM,
@@ -157,6 +157,8 @@ class _Compiler:
         literal = _literal(name, column, value, self._timezone)
         if isinstance(literal, Null):
             return _is_null if op == "<=>" else _unknown
+        if op[0] in "<>" and op not in ("<>", "<=>") and column.leaf and is_beyond_bigint(column.leaf, value):
+            raise UnsupportedError(f"{name} has no value beyond {literal_text(value)}, and Spark orders NULL there")
         scale = _scale(name, column, literal)
         if op == "<>":
             equal = scale.compare("=", scale.place(literal))

@@ -59,6 +59,15 @@ def is_float(leaf: LeafColumn) -> bool:
     return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
 
 
+def is_beyond_bigint(leaf: LeafColumn, value: Any) -> bool:
+    """Return whether a number is beyond a 64-bit column's range: Spark 4 then orders NULL as if it were a value."""
+    literal = normalize_literal(value.value if isinstance(value, Listed) else value)
+    exact = literal.value if isinstance(literal, DecimalLiteral) else literal
+    if leaf.physical_type is not PhysicalType.INT64 or not isinstance(exact, int | Decimal):
+        return False
+    return not -(2**63) <= exact < 2**63
+
+
 def _as_float(number: int | Decimal) -> float:
     try:
         return float(number)

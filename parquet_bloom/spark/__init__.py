@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from parquet_bloom.spark import index
+    from parquet_bloom.spark.erasing import erase
     from parquet_bloom.spark.finding import find
     from parquet_bloom.spark.joins import semi_join
     from parquet_bloom.spark.lookups import lookup
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "add": "retrofit",
     "drop": "retrofit",
+    "erase": "erasing",
     "find": "finding",
     "inspect": "reports",
     "lookup": "lookups",
@@ -33,6 +35,7 @@ _HOMES = {
 __all__ = [
     "add",
     "drop",
+    "erase",
     "find",
     "index",
     "inspect",

@@ -49,6 +49,8 @@ from parquet_bloom.verbs.add import add as add_here
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added
 from parquet_bloom.verbs.drop import Dropped, FileDropped
 from parquet_bloom.verbs.drop import drop as drop_here
+from parquet_bloom.verbs.erase import Erased
+from parquet_bloom.verbs.erase_files import FileErased
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import UNFAMILIAR, FileAdded, is_left_alone, targets_of
 
@@ -63,8 +65,8 @@ EARLIER = "was done since this call began, by an earlier attempt at the task or 
 WAITS = (*(0.1 * 2**n for n in range(7)), *(10.0,) * 30)
 """Seconds between attempts at a file that another writer holds: long enough for another attempt at it to end."""
 
-_Row = FileAdded | FileDropped
-_Outcome = tuple[_Row, ColumnNotFoundError | None]
+Row = FileAdded | FileDropped | FileErased
+Outcome = tuple[Row, ColumnNotFoundError | None]
 """The row of a file; with the error if it lacks a requested column."""
 
 
@@ -112,8 +114,8 @@ def add(
         "any_name": any_name,
         "storage_options": storage_options,
     }
-    work = _Retrofit(add_here, FileAdded, options)
-    return _retrofit(spark, paths, work, output=output, description="adding filters", progress=progress)
+    work = Retrofit(add_here, FileAdded, options)
+    return retrofit(spark, paths, work, output=output, description="adding filters", progress=progress)
 
 
 def drop(
@@ -148,8 +150,8 @@ def drop(
         "any_name": any_name,
         "storage_options": storage_options,
     }
-    work = _Retrofit(drop_here, FileDropped, options)
-    return _retrofit(spark, paths, work, output=output, description="dropping filters", progress=progress)
+    work = Retrofit(drop_here, FileDropped, options)
+    return retrofit(spark, paths, work, output=output, description="dropping filters", progress=progress)
 
 
 def _as_list(columns: Sequence[str] | str) -> list[str]:
@@ -160,15 +162,16 @@ def _as_list(columns: Sequence[str] | str) -> list[str]:
 # ---- the driver's part -------------------------------------------------------------------
 
 
-def _retrofit(
+def retrofit(
     spark: SparkSession,
     paths: Any,
-    work: _Retrofit,
+    work: Retrofit,
     *,
     output: PathLike | None,
     description: str,
     progress: Progress | None,
 ) -> DataFrame:
+    """Carry out work on each file, and return its rows."""
     work.call([])  # raises what would be wrong for any file
     given = listed(paths_of(paths))
     with driver_reads(work.options["storage_options"]):
@@ -179,7 +182,7 @@ def _retrofit(
     ]
     there = _there(sources, targets, output)
     items = [
-        _Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)
+        Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)
         for number, (source, target) in enumerate(zip(sources, targets, strict=True))
     ]
     try:
@@ -194,15 +197,22 @@ def _retrofit(
     if missing and len(missing) == len(changed):
         raise missing[0]
     rows = [row for row, _ in outcomes]
-    if any(row.status == "written" or EARLIER in row.notes for row in rows):
+    written = [source for source, row in zip(sources, rows, strict=True) if is_changed(row)]
+    if written:
         _name_uploads(sources, targets)
         _refresh(spark, sources, output)
+        work.finish(written)
     return _local_frame(spark, rows, work.record)
 
 
+def is_changed(row: Row) -> bool:
+    """Return whether a file was changed by this call, or by an earlier attempt at it."""
+    return row.status in ("written", "removed") or EARLIER in row.notes
+
+
 def _outcomes(
-    spark: SparkSession, items: list[_Item], work: _Retrofit, description: str, progress: Progress | None
-) -> list[_Outcome]:
+    spark: SparkSession, items: list[Item], work: Retrofit, description: str, progress: Progress | None
+) -> list[Outcome]:
     """Return the outcome of each item, in order."""
     import pyarrow as pa
 
@@ -273,7 +283,7 @@ def _refresh(spark: SparkSession, sources: list[Source], output: PathLike | None
             spark.catalog.refreshByPath(f"file:{folder}" if sources[0].is_local else folder)
 
 
-def _local_frame(spark: SparkSession, rows: list[_Row], record: type[_Row]) -> DataFrame:
+def _local_frame(spark: SparkSession, rows: list[Row], record: type[Row]) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return spark.createDataFrame([_sayable(to_row(row)) for row in rows], from_arrow_schema(arrow_schema(record)))
@@ -292,7 +302,7 @@ def _sayable(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class Item:
     """One file, as the driver found it; nothing was at its target then if that `is_new`."""
 
     number: int
@@ -307,35 +317,43 @@ class _Item:
 
 
 @dataclass(frozen=True)
-class _Retrofit:
+class Retrofit:
     """A task that calls a verb for each of its files; each becomes a row, also one that fails."""
 
-    verb: Callable[..., Added | Dropped]
-    record: type[_Row]
+    verb: Callable[..., Added | Dropped | Erased]
+    record: type[Row]
     options: dict[str, Any]
 
     def __call__(self, packed: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield the outcome of each file."""
         for text in packed:
-            item = _Item(*json.loads(text))
+            item = Item(*json.loads(text))
             yield {"number": item.number, "outcome": pickle.dumps(self.outcome(item))}
 
-    def call(self, paths: list[str], **options: Any) -> tuple[_Row, ...]:
+    def call(self, paths: list[str], **options: Any) -> tuple[Row, ...]:
         """Return the verb's rows."""
         return self.verb(paths, **{**self.options, **options}).rows
 
-    def left_alone(self, item: _Item) -> _Outcome:
+    def left_alone(self, item: Item) -> Outcome:
         """Return that a file stays as it is, for its name."""
-        return self.record(item.path, item.path, "unchanged", item.size, notes=(UNFAMILIAR,)), None
+        return self.record(item.path, item.path, "unchanged", item.size, notes=(UNFAMILIAR,)), None  # type: ignore[arg-type]
 
-    def outcome(self, item: _Item) -> _Outcome:
+    def outcome(self, item: Item) -> Outcome:
         """Return the outcome of one file; an error is part of it."""
         try:
             return self._row(item), None
         except Exception as error:
-            row = self.record(item.path, item.target or item.path, "refused", item.size, error=said_on_executor(error))
+            row = self.refused(item, said_on_executor(error))
             return row, error if isinstance(error, ColumnNotFoundError) else None
 
-    def _row(self, item: _Item) -> _Row:
+    def refused(self, item: Item, error: str) -> Row:
+        """Return that nothing was done to a file."""
+        return self.record(item.path, item.target or item.path, "refused", item.size, error=error)  # type: ignore[arg-type]
+
+    def finish(self, written: list[Source]) -> None:
+        """Do what is to be done once, on the driver, after files were written."""
+
+    def _row(self, item: Item) -> Row:
         """Return the row of one file, once no other attempt at it is running."""
         for wait in WAITS:
             try:
@@ -350,27 +368,29 @@ class _Retrofit:
                 break
         return self._done(item)  # once more: the row of a refused file says more than its error
 
-    def _done(self, item: _Item, **options: Any) -> _Row:
+    def _done(self, item: Item, **options: Any) -> Row:
         is_changed = self._source(item).size != item.size
         if is_changed and "replace" in self.options:
             options["replace"] = False  # an earlier attempt has replaced its filters
         (row,) = self.call([item.path], output=item.target, **options)
+        assert not isinstance(row, FileErased)
         if row.status == "unchanged" and row.size != item.size:
             return dataclasses.replace(row, notes=(*row.notes, EARLIER))
         return row
 
-    def _source(self, item: _Item) -> Source:
+    def _source(self, item: Item) -> Source:
         """Return the file as it is now; the path of one that is gone is not read as a glob."""
         sources = find(item.path, storage_options=self.options["storage_options"])
         if len(sources) != 1 or item.path not in (sources[0].path, sources[0].name):
             raise not_found(f"{item.path}: no such file or directory")
         return sources[0]
 
-    def _made(self, item: _Item) -> _Row | None:
+    def _made(self, item: Item) -> Row | None:
         """Return the row of a file whose target an earlier attempt made; None if that is not what is there."""
         assert item.target is not None
         again = {"replace": False} if "replace" in self.options else {}
         (row,) = self.call([item.target], dry_run=True, **again)
+        assert not isinstance(row, FileErased)
         if row.status != "unchanged":
             return None
         return dataclasses.replace(row, path=item.path, size=item.size, notes=(*row.notes, EARLIER))

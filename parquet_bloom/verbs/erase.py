@@ -136,6 +136,37 @@ def erase(
         >>> [(row.status, row.rows_erased) for row in parquet_bloom.erase("events", "id", [7])]
         [('unchanged', 0), ('written', 1)]
     """
+    changed, rows = erase_rows(
+        *(paths, column, keys),
+        timezone=timezone,
+        keep_empty=keep_empty,
+        dry_run=dry_run,
+        any_name=any_name,
+        strict=strict,
+        jobs=jobs,
+        filesystem=filesystem,
+        storage_options=storage_options,
+        progress=progress,
+    )
+    return Erased(rows, tuple(refresh_indexes(changed, jobs, storage_options)))
+
+
+def erase_rows(
+    paths: PathLike | Iterable[PathLike],
+    column: str,
+    keys: Any,
+    *,
+    timezone: str | None,
+    keep_empty: bool,
+    dry_run: bool,
+    any_name: bool,
+    strict: bool,
+    jobs: int | None,
+    filesystem: Any,
+    storage_options: StorageOptions,
+    progress: Progress | None,
+) -> tuple[list[Source], tuple[FileErased, ...]]:
+    """Return the files that changed, whose indexes are still to be refreshed, and what was done to each file."""
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
@@ -178,7 +209,7 @@ def erase(
     plans = _plans(sources, search, any_name=any_name, keep_empty=keep_empty, jobs=jobs, progress=progress)
     raise_refusals(plans, strict=strict)
     if dry_run:
-        return Erased(tuple(preview_erasure(plan) for plan in plans))
+        return [], tuple(preview_erasure(plan) for plan in plans)
     tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
@@ -190,7 +221,7 @@ def erase(
 
     rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
     changed = [plan.source for plan, row in zip(plans, rows, strict=True) if row.status in ("written", "removed")]
-    return Erased(rows, tuple(_refresh_indexes(changed, jobs, storage_options)))
+    return changed, rows
 
 
 def _erase_from_table(asked: Any, work: TableErasure, catalog: str | None, *, dry_run: bool, strict: bool) -> Erased:
@@ -292,7 +323,7 @@ def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[
 # ---- indexes -----------------------------------------------------------------------------
 
 
-def _refresh_indexes(
+def refresh_indexes(
     changed: Iterable[Source], jobs: int | None, storage_options: StorageOptions
 ) -> Iterator[FailedFile]:
     """Bring the indexes in the folders above changed files up to date; yield those that could not be.

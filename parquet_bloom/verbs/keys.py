@@ -66,6 +66,8 @@ def read_keys(keys: Any, column: str) -> Keys:
     """
     import pyarrow as pa
 
+    if isinstance(keys, Keys):
+        return keys
     if isinstance(keys, str | os.PathLike):
         return _read_file(Path(keys), column)
     if (names := _names_of(keys)) is not None:

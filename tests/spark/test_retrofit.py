@@ -237,12 +237,12 @@ def test_two_calls_at_once_leave_what_one_would(tmp_path):
 # ---- an attempt beside another -----------------------------------------------------------
 
 
-def work(**options: Any) -> retrofit._Retrofit:
-    return retrofit._Retrofit(add, FileAdded, {"columns": ["id"], "jobs": 1, "storage_options": None, **options})
+def work(**options: Any) -> retrofit.Retrofit:
+    return retrofit.Retrofit(add, FileAdded, {"columns": ["id"], "jobs": 1, "storage_options": None, **options})
 
 
-def item(path: Path, target: Path | None = None, *, is_new: bool = True) -> retrofit._Item:
-    return retrofit._Item(0, str(path), path.stat().st_size, target and str(target), is_new)
+def item(path: Path, target: Path | None = None, *, is_new: bool = True) -> retrofit.Item:
+    return retrofit.Item(0, str(path), path.stat().st_size, target and str(target), is_new)
 
 
 def test_an_attempt_waits_for_another_that_holds_the_file(tmp_path, sleeps):
