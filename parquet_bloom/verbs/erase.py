@@ -136,8 +136,34 @@ def erase(
         >>> [(row.status, row.rows_erased) for row in parquet_bloom.erase("events", "id", [7])]
         [('unchanged', 0), ('written', 1)]
     """
+    path = parse_path(column)
+    read = read_keys(keys, path[-1])
+    require_no_null(read)
+    if table:
+        _refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
+        if batch < 1:
+            raise ValueError(f"batch= must be at least 1, not {batch}")
+        kind = None if table is True else table
+        return _erase_from_table(
+            paths,
+            TableErasure(
+                open_erasable(paths, kind=kind, catalog=catalog, storage_options=storage_options),
+                path,
+                read,
+                timezone,
+                batch,
+                jobs,
+                storage_options,
+                progress,
+            ),
+            catalog,
+            dry_run=dry_run,
+            strict=strict,
+        )
+    if catalog is not None:
+        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
     changed, rows = erase_rows(
-        *(paths, column, keys),
+        *(paths, column, read),
         timezone=timezone,
         keep_empty=keep_empty,
         dry_run=dry_run,
@@ -170,29 +196,6 @@ def erase_rows(
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
-    if table:
-        _refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
-        if batch < 1:
-            raise ValueError(f"batch= must be at least 1, not {batch}")
-        kind = None if table is True else table
-        return _erase_from_table(
-            paths,
-            TableErasure(
-                open_erasable(paths, kind=kind, catalog=catalog, storage_options=storage_options),
-                path,
-                read,
-                timezone,
-                batch,
-                jobs,
-                storage_options,
-                progress,
-            ),
-            catalog,
-            dry_run=dry_run,
-            strict=strict,
-        )
-    if catalog is not None:
-        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
     given = listed(paths)
     sources, _ = find_with_targets(given, None, filesystem=filesystem, storage_options=storage_options)
     refuse_tables(sources)
