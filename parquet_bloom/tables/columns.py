@@ -105,7 +105,7 @@ def _struct(fields: Any) -> pa.DataType | None:
     import pyarrow as pa
 
     children = list(fields)
-    return None if any(kind is None for _, kind in children) else pa.struct(children)
+    return pa.struct(children) if children and all(kind is not None for _, kind in children) else None
 
 
 def _list(element: pa.DataType | None) -> pa.DataType | None:

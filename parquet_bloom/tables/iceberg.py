@@ -133,7 +133,7 @@ class OpenIceberg:
         schemas = self._table.schemas()
         schema = of_its_own or self._table.schema()
         files, entries = [], []
-        deletes = Deletes(self._table.io, lambda path: self._files.place(_fsspec_path(path)).outside)
+        deletes = Deletes(self._table, at, lambda path: self._files.place(_fsspec_path(path)).outside)
         for entry, has_deletes in self._live(at, deletes):
             entries.append(entry)
             files.append(self._live_file(entry, schema, has_deletes))

@@ -92,6 +92,9 @@ def test_files_outside_of_the_table_are_errors(tmp_path: Path) -> None:
     assert log
     assert all("outside of the table's directory" in error.error for error in found.errors)
     assert len(found.errors) == len(DeltaTable(str(folder / "clone")).file_uris()) - 1
+    found = parquet_bloom.find(folder / "clone", "id >= 0", columns=["id"], allow_outside=True)
+    found.to_arrow()
+    assert all("not there" in error.error for error in found.errors)  # the clone names the folder of its origin
 
 
 def test_partition_values_have_the_types_of_the_table(tmp_path: Path) -> None:
@@ -191,6 +194,65 @@ def test_deletes_that_pyiceberg_does_not_read_are_errors(catalog: Any) -> None:
     assert found.to_arrow().num_rows == 0
     assert len(found.errors) == 2
     assert "equality deletes" in found.errors[0].error
+    table.append(lakes.iceberg(catalog, "other", files=1).scan().to_arrow())  # newer than the deletes
+    found = parquet_bloom.find(table, "id >= 0", columns=["id"])
+    assert sorted(found.to_arrow()["id"].to_pylist()) == list(range(20))
+    assert len(found.errors) == 2
+
+
+def test_equality_deletes_of_one_partition_leave_the_others(catalog: Any) -> None:
+    rows = lakes.odd_rows()
+    table = lakes.partitioned(catalog, rows)
+    lakes.give_deletes(table, [0], content="EQUALITY_DELETES")
+    found = parquet_bloom.find(table, "id >= 0")
+    kept = found.to_arrow().to_pylist()
+    assert len(found.errors) == 1
+    assert len(kept) == rows.num_rows - 3
+    assert len({row["p"] for row in kept}) == len(lakes.ODD) - 1
+
+
+def test_rows_of_older_files_have_the_initial_default(catalog: Any) -> None:
+    table = lakes.iceberg(catalog, files=1)
+    path = lakes.metadata_of(table)
+    metadata = json.loads(path.read_text())
+    (schema,) = metadata["schemas"]
+    added = [
+        ("x", "long", 5),
+        ("day", "date", "2020-01-01"),
+        ("cost", "decimal(9, 2)", "1.50"),
+        ("u", "uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+    ]
+    schema["fields"] += [
+        {"id": 10 + number, "name": name, "type": kind, "required": False, "initial-default": default}
+        for number, (name, kind, default) in enumerate(added)
+    ]
+    metadata |= {"format-version": 3, "next-row-id": 0, "last-column-id": 20}
+    newer = path.with_name("v3.metadata.json")
+    newer.write_text(json.dumps(metadata))
+    wanted = {"x": 5, "day": date(2020, 1, 1), "cost": Decimal("1.50")}
+    assert rows_of(str(newer), "id = 3", columns=list(wanted)) == [wanted]
+    assert len(rows_of(str(newer), "x = 5 AND cost > 1 AND day < DATE '2021-01-01'", columns=["id"])) == 20
+    assert rows_of(str(newer), "x <> 5 OR x IS NULL", columns=["id"]) == []
+    keys = parquet_bloom.find(str(newer), column="x", keys=[5, 6], columns=["id"])
+    assert keys.to_arrow().num_rows == 20
+    found = parquet_bloom.find(str(newer), "id = 3")
+    assert found.to_arrow().num_rows == 0
+    assert "is not understood" in found.errors[0].error
+
+
+def test_files_without_ids_go_by_the_mapping_of_names(catalog: Any) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"], "s": [{"a": 1}, {"a": 2}]})
+    table = catalog.create_table("n.t", rows.schema)
+    path = Path(table.location().removeprefix("file://")) / "plain.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+    table.add_files([f"file://{path}"])
+    with table.update_schema() as update:
+        update.rename_column("name", "title")
+    assert rows_of(table, "id = 2", columns=["id", "title"]) == [{"id": 2, "title": "b"}]
+    found = parquet_bloom.find(table, "id = 2")
+    assert found.to_arrow().num_rows == 0
+    assert "no field ids" in found.errors[0].error
 
 
 def test_deletes_of_rows_that_a_file_does_not_have_are_an_error(catalog: Any) -> None:
