@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from real_tables.conditions import Column, columns, conditions
 from real_tables.rows import RID
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.errors import LiteralError, ParquetBloomError, UnsupportedError
 
 CONDITIONS = int(os.environ.get("PARQUET_BLOOM_CONDITIONS", "100"))
 SEED = int(os.environ.get("PARQUET_BLOOM_SEED", "1"))
@@ -242,6 +243,55 @@ def _look_up(truth: Truth, column: Column, keys: list[Any], result: Result, plac
             result.lose(f"{view.label}: lookup of {name} = {row[name]!r}: row {row['rid']} in {row['_file']}")
 
 
+def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
+    """Have rows found: no other than the engine's, and all but those of files that are errors, with its values."""
+    view, by_rid = truth.view, {row["rid"]: row for row in truth.rows}
+    for where, matching in zip(truth.conditions, truth.matches, strict=True):
+        columns = None if rng.random() < 0.2 else ["rid"]
+        try:
+            found = parquet_bloom.find(view.table, where, columns=columns, timezone="UTC", **view.options)
+            rows = found.to_arrow().to_pylist()
+        except (UnsupportedError, LiteralError) as error:
+            result.sentence = result.sentence or ("" if result.asked else refused(error))
+            continue
+        result.asked += 1
+        result.groups += len(matching)
+        result.sentence = next((error.error for error in found.errors), "")
+        _compare(f"{view.label}: {where}", rows, matching, by_rid, {Path(e.path).name for e in found.errors}, result)
+
+
+def _compare(
+    asked: str,
+    rows: list[dict[str, Any]],
+    matching: list[tuple[int, str | None]],
+    by_rid: dict[int, Any],
+    failed: set[str],
+    result: Result,
+) -> None:
+    mine, wanted = Counter(row["rid"] for row in rows), Counter(rid for rid, _ in matching)
+    if more := mine - wanted:
+        result.lose(f"{asked}: found {len(more)} rows that the engine does not return, such as {next(iter(more))}")
+    missing = wanted - mine
+    told = [rid for rid, file in matching if rid in missing and (file is None or Path(file).name in failed)]
+    if missing and (not failed or len(told) < missing.total()):
+        result.lose(f"{asked}: {missing.total()} rows are not found, such as {next(iter(missing))}")
+    result.left_out += missing.total()
+    for row in rows:
+        theirs = by_rid[row["rid"]].asDict(recursive=True)
+        if other := [name for name, value in row.items() if _same(value) != _same(theirs.get(name))]:
+            result.lose(f"{asked}: {other[0]} of row {row['rid']} is {row[other[0]]!r}, not {theirs.get(other[0])!r}")
+            return
+
+
+def _same(value: Any) -> str:
+    """Return a value as text: the same for the same value of Arrow's and of Spark's."""
+    if isinstance(value, datetime):
+        value = value.replace(tzinfo=None)
+    if isinstance(value, dict):
+        return repr({name: _same(one) for name, one in value.items()})
+    return repr(bytes(value) if isinstance(value, bytearray) else value)
+
+
 _LOOKED_UP = ("long", "integer", "short", "string", "date", "decimal")
 
 
@@ -298,6 +348,12 @@ class Examination:
         with noting(looked):
             for truth in truths[:2]:
                 ask_lookup(truth, self.rng, looked, self.places)
+        found = self.result("find")
+        with noting(found):
+            for truth in truths:
+                ask_find(truth, self.rng, found)
+        if found.status == "works" and (found.left_out or not found.asked):
+            found.status = "in part" if found.asked and found.left_out < found.groups else "refused"
         self.index(truths[0], column)
         if add is not None:
             self.add(views, truths, add, verb)

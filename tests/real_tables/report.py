@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-VERBS = ("prune", "lookup", "index", "add --table")
+VERBS = ("prune", "lookup", "find", "index", "add --table")
 ENGINES = {
     "Delta": "Delta 4.3.1 (delta-spark, Spark 4.1)",
     "Iceberg": "Iceberg 1.11.0 (Spark 4.1)",
@@ -29,7 +29,8 @@ group that we kept.
 |---|---|
 | prune | conditions, and how many row groups they pruned, of all that they were evaluated for |
 | lookup | keys, and how many were proved to be absent |
-| index | both, with an [index](indexing.md) beside the table |
+| find | conditions, and how many rows were not found because their file was an error |
+| index | prune and lookup, with an [index](indexing.md) beside the table |
 | add --table | files that were swapped; then conditions are asked again. For Paimon this is `paimon.attach_index` |
 
 After a swap the engine must read the same rows as before, now and as of earlier states. The notes give the reasons for
@@ -86,6 +87,11 @@ def _cell(verb: str, verbs: dict[str, dict[str, Any]], notes: Notes) -> str:
         if after:
             text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} pruned"
         return head + text
+    if verb == "find":
+        missing = (
+            f", {result['left_out']:,} of {result['groups']:,} rows in files that were errors{note}" if note else ""
+        )
+        return f"{head}{result['asked']:,} conditions{missing}"
     whole = f"; {result['not_pruned']:,} times a file was not pruned{note}" if result["not_pruned"] else note
     return f"{head}{result['asked']:,} asked, {result['left_out']:,} of {result['groups']:,} pruned{whole}"
 
