@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import threading
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +26,12 @@ from parquet_bloom.storage.cache import Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.local_files import new_file
+from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.values.matching import KeyTable
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
+from parquet_bloom.verbs.find import deleted_rows
 from parquet_bloom.verbs.keys import plain_entries, python_values, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, mark, outcomes
 from parquet_bloom.verbs.opening import Opened, open_files
@@ -36,8 +41,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from parquet_bloom.storage.columns import ColumnChunks
-
-DELETES = "some of its rows are deleted, and the keys found in it may be in these"
 
 _EXPECTED = (ParquetBloomError, OSError)
 """What is wrong with one file, which does not end a call over many."""
@@ -165,6 +168,7 @@ def absent(
         log=log,
         allow_outside=allow_outside,
     )
+    declared = Declared.of(opened.table)
     search = Search(
         path,
         read,
@@ -175,15 +179,16 @@ def absent(
         snapshot=opened.table.snapshot if opened.table else None,
         index=opened.index,
         storage_options=storage_options,
+        view=declared and declared.at(path),
         checks=Checks(num_threads(None)),
         budget=0,  # a row group that keys pass by chance is read in any case
     )
-    return _Answer(search, opened, strict=strict, log=log).after_reading(progress)
+    return _Answer(search, opened, declared, strict=strict, log=log).after_reading(progress)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A row group to read; `keys` are those that it may hold, by index, None for all."""
+    """A row group to read; `keys` are those that it may hold, by index, None for all; `deleted` the rows to ignore."""
 
     source: Source
     footer: Footer
@@ -192,7 +197,7 @@ class _Part:
     chunks: ColumnChunks
     keys: Sequence[Sequence[int] | None]
     table: KeyTable
-    has_deletes: bool
+    deleted: Sequence[int] = ()
 
     @cached_property
     def num_bytes(self) -> int:
@@ -204,6 +209,7 @@ class _Part:
         """Whether it can be read together with others: it is small, and has neither secrets nor a dictionary alone."""
         return (
             self.num_bytes < INDEX_WORTH * 4
+            and not self.deleted
             and self.footer.seal_of_pages(self.row_group, self.leaf) is None
             and not self.chunks.has_dictionary_alone(self.row_group, self.leaf)
         )
@@ -212,11 +218,14 @@ class _Part:
 class _Answer:
     """What is known of the keys, by index: which were `_seen`, and which a file may hold that cannot be read."""
 
-    def __init__(self, search: Search, opened: Opened, *, strict: bool, log: RequestLog | None) -> None:
+    def __init__(
+        self, search: Search, opened: Opened, declared: Declared | None, *, strict: bool, log: RequestLog | None
+    ) -> None:
         self._search, self._opened, self._strict, self._log = search, opened, strict, log
         self._seen, self._doubted = bytearray(len(search.keys)), bytearray(len(search.keys))
         self._failed: dict[str, FailedFile] = {}
         self._tables: dict[Any, KeyTable] = {}
+        self._declared = declared
 
     def after_reading(self, progress: Progress | None) -> Absent:
         """Return the answer."""
@@ -224,10 +233,8 @@ class _Answer:
         tick = Ticker(progress, len(parts))
         for part, outcome in self._read_all(parts):
             tick()
-            if isinstance(outcome, Exception):
+            if outcome is not None:
                 self._fail(part.source, outcome, part.keys)
-            elif outcome and part.has_deletes:
-                self._failed.setdefault(part.source.name, FailedFile(part.source.name, DELETES))
         for source, error in changes(list(dict.fromkeys(part.source for part in parts))).items():
             self._fail(source, error)
         return self._result()
@@ -271,7 +278,12 @@ class _Answer:
             if isinstance(outcome, ColumnNotFoundError):
                 if self._is_partition(source):
                     raise outcome
-                lacking[source] = outcome  # none of its rows has a key
+                if self._is_declared:
+                    found[source] = []
+                    if self._declared.may_have_values(source, search.path[0]):  # type: ignore[union-attr]
+                        self._fail(source, outcome)
+                else:
+                    lacking[source] = outcome  # none of its rows has a key
             elif isinstance(outcome, LiteralError):
                 raise outcome
             else:
@@ -281,9 +293,14 @@ class _Answer:
         if self._has_other_spelling():
             for source, error in lacking.items():
                 self._fail(source, error)
-        if search.findings.conflicting:
+        if search.findings.conflicting and self._declared is None:
             raise UnsupportedError(why_conflicting(format_path(search.path)))
         return {source: hits for source in self._opened.sources if (hits := found.get(source))}
+
+    @property
+    def _is_declared(self) -> bool:
+        """Whether a table has the column, also if files lack it."""
+        return self._declared is not None and self._search.path[0] in self._declared.columns
 
     def _is_partition(self, source: Source) -> bool:
         table = self._opened.table
@@ -307,22 +324,41 @@ class _Answer:
             try:
                 if isinstance(outcome, Exception):
                     raise outcome
-                yield from list(self._parts_of(source, outcome, hits))
-            except (UnsupportedError, LiteralError):
-                raise
+                footer = outcome
+                leaf = self._leaf(source, footer)
+                deleted = array("q")
+                if self._opened.table is not None:
+                    deleted = deleted_rows(self._opened.table, source, footer)
             except _EXPECTED as error:
                 self._fail(source, error, [hit.keys for hit in hits])
+                continue
+            if leaf is not None:
+                yield from self._parts_of(source, footer, leaf, deleted, hits)
 
-    def _parts_of(self, source: Source, footer: Footer, hits: Iterable[Hit]) -> Iterator[_Part]:
+    def _leaf(self, source: Source, footer: Footer) -> LeafColumn | None:
+        """Return the leaf with the keys, None if the file's rows have none. Raises what makes its values doubtful."""
+        path, table = self._search.path, self._opened.table
+        if table is None:
+            return footer.leaves[source.find_leaf(self._search.leaves(footer), path).index]
+        live = table.files[source]
+        if live.unreadable is not None:
+            raise UnsupportedError(live.unreadable)
+        columns = None if self._declared is None else self._declared.columns
+        stored = stored_columns(table.snapshot, live, footer, columns)
+        if (reason := stored.unread.get(path[0])) is not None:
+            raise UnsupportedError(reason)
+        own = (stored.names.get(path[0]), *path[1:])
+        leaf = next((leaf for leaf in footer.leaves if stored.paths[leaf.index] == own), None)
+        if leaf is not None and self._declared is not None and (reason := self._declared.at(path).why_other(leaf)):
+            raise UnsupportedError(reason)
+        return leaf
+
+    def _parts_of(
+        self, source: Source, footer: Footer, leaf: LeafColumn, deleted: array[int], hits: Iterable[Hit]
+    ) -> Iterator[_Part]:
         from parquet_bloom.storage.columns import ColumnChunks
 
-        search, table = self._search, self._opened.table
-        if search.snapshot is not None:
-            leaf = search.snapshot.find(footer, search.path)
-        else:
-            leaf = footer.leaves[source.find_leaf(search.leaves(footer), search.path).index]
-        has_deletes = table is not None and table.files[source].has_deletes
-        keys = self._key_table(leaf, has_deletes=has_deletes)
+        keys = self._key_table(leaf)
         of_groups: dict[int, list[Sequence[int] | None]] = {}
         for hit in hits:
             numbers = range(footer.num_row_groups) if hit.row_group is None else [hit.row_group]
@@ -330,21 +366,26 @@ class _Answer:
                 if footer.row_groups[number].num_rows:
                     of_groups.setdefault(number, []).append(hit.keys)
         chunks = ColumnChunks(source, footer)
+        starts = list(accumulate((one.num_rows for one in footer.row_groups), initial=0)) if deleted else []
         for number, some in sorted(of_groups.items(), key=lambda one: one[0]):
-            yield _Part(source, footer, leaf, number, chunks, some, keys, has_deletes)
+            gone: Sequence[int] = ()
+            if deleted:
+                start, stop = (bisect_left(deleted, row) for row in starts[number : number + 2])
+                gone = [row - starts[number] for row in deleted[start:stop]]
+            yield _Part(source, footer, leaf, number, chunks, some, keys, gone)
 
-    def _key_table(self, leaf: LeafColumn, *, has_deletes: bool) -> KeyTable:
-        """Return the keys as a leaf stores them; what is found in files with deleted rows is in doubt."""
-        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.is_repeated, has_deletes
+    def _key_table(self, leaf: LeafColumn) -> KeyTable:
+        """Return the keys as a leaf stores them."""
+        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.is_repeated
         if kind not in self._tables:
             if leaf.is_repeated:
                 raise UnsupportedError(f"column {leaf.name} is in a list, so a row has many values of it")
             entries = plain_entries(leaf, self._search.keys, self._search.timezone)
-            self._tables[kind] = KeyTable(leaf, *entries, self._doubted if has_deletes else self._seen)
+            self._tables[kind] = KeyTable(leaf, *entries, self._seen)
         return self._tables[kind]
 
-    def _read_all(self, parts: list[_Part]) -> Iterator[tuple[_Part, bool | Exception]]:
-        """Yield row groups with whether a key was first found there, or the error that it gave."""
+    def _read_all(self, parts: list[_Part]) -> Iterator[tuple[_Part, Exception | None]]:
+        """Yield row groups, each with the error that it gave, if it did."""
         if not parts:
             return iter(())
         is_local = all(part.source.is_local for part in parts)
@@ -361,8 +402,8 @@ class _Answer:
             round_bytes=max(1, limits.round_bytes // threads),
         )
 
-        def read(share: list[list[_Part]]) -> list[tuple[_Part, bool | Exception]]:
-            done: list[tuple[_Part, bool | Exception]] = []
+        def read(share: list[list[_Part]]) -> list[tuple[_Part, Exception | None]]:
+            done: list[tuple[_Part, Exception | None]] = []
             plans = ((unit[0].source, self._read_unit(unit)) for unit in share)
             for unit, (_, outcome) in zip(share, drive(plans, limits=limits, log=self._log), strict=True):
                 if isinstance(outcome, Exception) and len(unit) > 1:  # which of them has it?
@@ -376,37 +417,35 @@ class _Answer:
         done = map(read, shares) if threads == 1 else map_in_order(read, shares, threads, threading.Event())
         return chain.from_iterable(done)
 
-    def _read_unit(self, unit: list[_Part]) -> Plan[bool]:
-        """Plan to look for the keys in row groups; return whether one was first found there."""
+    def _read_unit(self, unit: list[_Part]) -> Plan[None]:
+        """Plan to look for the keys in row groups."""
         needed = [part for part in unit if self._is_needed(part)]
         if len(needed) == 1:
-            return (yield from self._read(needed[0]))
-        is_new = False
-        if needed:
+            yield from self._read(needed[0])
+        elif needed:
             first = needed[0]
             row_groups = [part.row_group for part in needed]
-            for array in (yield from first.chunks.read_together(row_groups, first.leaf)):
-                is_new |= first.table.meet(array)
-        return is_new
+            for values in (yield from first.chunks.read_together(row_groups, first.leaf)):
+                first.table.meet(values)
 
-    def _read(self, part: _Part) -> Plan[bool]:
-        """Plan to look for the keys in a row group; return whether one was first found there."""
-        is_new = False
+    def _read(self, part: _Part) -> Plan[None]:
+        """Plan to look for the keys in a row group."""
         if not self._is_needed(part):
-            return is_new
+            return
         if part.chunks.has_dictionary_alone(part.row_group, part.leaf):
             (dictionary,) = yield from part.chunks.read(part.row_group, part.leaf)
             if not part.table.has_new(dictionary):
-                return is_new
-        pages = yield from self._pages(part)
+                return
+        pages = None if part.deleted else (yield from self._pages(part))
         if pages == []:
-            return is_new
+            return
+        row = 0
         # A dictionary may have values that no row has.
-        for array in (yield from part.chunks.read(part.row_group, part.leaf, pages, each=True)):
-            is_new |= part.table.meet(array)
+        for values in (yield from part.chunks.read(part.row_group, part.leaf, pages, each=True)):
+            part.table.meet(_without(part.deleted, values, row) if part.deleted else values)
+            row += len(values)
             if not self._is_needed(part):
-                break
-        return is_new
+                return
 
     def _is_needed(self, part: _Part) -> bool:
         """Return whether there is a key that the row group may hold, and that was not found yet."""
@@ -435,6 +474,17 @@ class _Answer:
             return None
         runs = [keys.within(reader.read_page(footer, page.num_rows, page.bounds)) for page in pages]
         return [page for page, (start, stop) in zip(pages, runs, strict=True) if start < stop]
+
+
+def _without(deleted: Sequence[int], values: pa.Array, first: int) -> pa.Array:
+    """Return the values of live rows, of which the first has this number in the row group."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start, stop = bisect_left(deleted, first), bisect_left(deleted, first + len(values))
+    gone = pa.array([row - first for row in deleted[start:stop]], pa.int64())
+    rows = pa.array(range(len(values)), pa.int64())
+    return values.filter(pc.invert(pc.is_in(rows, gone)))
 
 
 def _units(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

@@ -598,11 +598,11 @@ class _Footers:
         stored = stored_columns(table.snapshot, live, footer, columns)
         rows = FileRows(source, footer, stored.paths)
         rows.schema  # noqa: B018
-        deleted = _deleted(table, source, footer) if groups else array("q")
+        deleted = deleted_rows(table, source, footer) if groups else array("q")
         return _File(source, footer, rows, groups, stored.names, stored.constants, stored.unread, deleted)
 
 
-def _deleted(table: TableFiles, source: Source, footer: Footer) -> array[int]:
+def deleted_rows(table: TableFiles, source: Source, footer: Footer) -> array[int]:
     """Return the numbers of a file's deleted rows."""
     deleted = table.snapshot.deleted_rows(table.files[source])
     num_rows = sum(one.num_rows for one in footer.row_groups)
