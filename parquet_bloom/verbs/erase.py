@@ -6,6 +6,7 @@ import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from parquet_bloom.errors import (
@@ -24,7 +25,7 @@ from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.folder import INDEX_FOLDER
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, is_local, listed
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import table_around
@@ -162,7 +163,7 @@ def erase(
         )
     if catalog is not None:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
-    changed, rows = erase_rows(
+    sources, rows = erase_rows(
         *(paths, column, read),
         timezone=timezone,
         keep_empty=keep_empty,
@@ -174,7 +175,7 @@ def erase(
         storage_options=storage_options,
         progress=progress,
     )
-    return Erased(rows, tuple(refresh_indexes(changed, jobs, storage_options)))
+    return Erased(rows, tuple(refresh_indexes(sources, jobs, storage_options)))
 
 
 def erase_rows(
@@ -192,7 +193,7 @@ def erase_rows(
     storage_options: StorageOptions,
     progress: Progress | None,
 ) -> tuple[list[Source], tuple[FileErased, ...]]:
-    """Return the files that changed, whose indexes are still to be refreshed, and what was done to each file."""
+    """Return the files whose indexes are still to be refreshed, and what was done to each file."""
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
@@ -223,8 +224,7 @@ def erase_rows(
             return erase_file(plan, stop=stop, count=count)
 
     rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
-    changed = [plan.source for plan, row in zip(plans, rows, strict=True) if row.status in ("written", "removed")]
-    return changed, rows
+    return sources, rows
 
 
 def _erase_from_table(asked: Any, work: TableErasure, catalog: str | None, *, dry_run: bool, strict: bool) -> Erased:
@@ -327,13 +327,14 @@ def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[
 
 
 def refresh_indexes(
-    changed: Iterable[Source], jobs: int | None, storage_options: StorageOptions
+    sources: Sequence[Source], jobs: int | None, storage_options: StorageOptions
 ) -> Iterator[FailedFile]:
-    """Bring the indexes in the folders above changed files up to date; yield those that could not be.
+    """Bring the indexes in the folders above files up to date; yield those that could not be.
 
-    What they have of the old files is of no use to anyone, but could still tell that a key had been there.
+    What they have of the old files is of no use to anyone, but could still tell that a key had been there. A run that
+    was killed may have left it, so it does not matter which files have changed now.
     """
-    for root in _indexed_folders(changed):
+    for root in _indexed_folders(sources):
         try:
             purge(root, jobs=jobs, storage_options=storage_options)
         except IndexNotFoundError:
@@ -342,12 +343,16 @@ def refresh_indexes(
             yield FailedFile(f"{root.rstrip('/')}/{INDEX_FOLDER}", describe_error(error))
 
 
-def _indexed_folders(changed: Iterable[Source]) -> Iterator[str]:
-    seen: set[tuple[int, str]] = set()
-    for source in changed:
-        folder = posixpath.dirname(source.path)
-        while folder and (id(source.fs), folder) not in seen:
-            seen.add((id(source.fs), folder))
-            if is_directory(source.fs, f"{folder}/{INDEX_FOLDER}"):
-                yield folder if is_local(source.fs) else source.fs.unstrip_protocol(folder)
+def _indexed_folders(sources: Sequence[Source]) -> Iterator[str]:
+    """Yield the folders above files that have an index; in a store, of which each look is a request, above them all."""
+    folders = {posixpath.dirname(source.path): source for source in sources}
+    if sources and not sources[0].is_local:
+        folders = {posixpath.commonpath(folders): sources[0]}
+    seen: set[str] = set()
+    for folder, source in folders.items():
+        while folder and folder not in seen:
+            seen.add(folder)
+            index = f"{folder.rstrip('/')}/{INDEX_FOLDER}"
+            if Path(index).is_dir() if source.is_local else is_directory(source.fs, index):
+                yield folder if source.is_local else source.fs.unstrip_protocol(folder)
             folder = posixpath.dirname(folder) if folder != "/" else ""

@@ -418,7 +418,8 @@ def purge(
     except FileNotFoundError:
         drop(root, storage_options=storage_options)
         return
-    building.run()
+    if building.is_outdated:
+        building.run()
     building.forget_outdated()
 
 
@@ -661,13 +662,22 @@ class _Building:
             if error is not None:
                 self._failures[source] = error
 
-    def forget_outdated(self) -> None:
-        """Remove the rows and filters of files that are not there any more in that state."""
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the index has rows of files that are not there any more in that state."""
         latest = newest(self.folder)
-        if latest is not None:
+        live = {source.relative: state_of(source) for source in self.sources}
+        segments = latest.version.segments if latest is not None else ()
+        return any(live.get(row.path) != row.version for each in segments for row in rows_in(self.folder, each))
+
+    def forget_outdated(self) -> None:
+        """Remove these rows with their filters, and what earlier versions have."""
+        if self.is_outdated:
+            latest = newest(self.folder)
+            assert latest is not None
             live = {source.relative: state_of(source) for source in self.sources}
             compact(self.folder, latest.version, live, self.root, keeps_outdated=False)
-            forget(self.folder)
+        forget(self.folder)
 
     def _tidy(self, version: Version) -> None:
         """Put together what is spread over small segments or mostly out of date, and remove what nothing needs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import re
 import subprocess
@@ -43,6 +44,7 @@ from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import local_files
 from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.folder import Folder
 from parquet_bloom.values.arrays import plain_value
 from parquet_bloom.values.encoding import decode_plain
 from parquet_bloom.values.statistics import StatisticsReader
@@ -381,15 +383,38 @@ def test_an_index_above_the_files_forgets_the_old_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("mtime_stable")
-def test_an_index_that_cannot_be_refreshed_is_an_error(tmp_path: Path) -> None:
+def test_an_index_forgets_what_a_killed_run_had_left_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
     write(tmp_path / "x.parquet", 100)
     index.create(tmp_path, "id")
-    for path in (tmp_path / "_bloom_index").iterdir():
-        path.write_bytes(b"")
+    old = {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr("parquet_bloom.verbs.erase.purge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase(tmp_path, "id", [3])
+    assert old == {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    assert statuses(erase(tmp_path, "id", [3])) == ["unchanged"]
+    assert not old & {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    assert index.show(tmp_path).rows[0].files_missing == 0
+
+
+@pytest.mark.usefixtures("mtime_stable")
+def test_an_index_that_cannot_be_refreshed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "the index")
+
+    write(tmp_path / "x.parquet", 100)
+    index.create(tmp_path, "id")
+    monkeypatch.setattr(Folder, "create", denied)
     erased = erase(tmp_path, "id", [3])
     assert erased.rows_erased == 1
-    if erased.errors:
-        assert erased.errors == erased.stale_indexes
+    assert [error.path for error in erased.errors] == [f"{tmp_path}/_bloom_index"]
+    line = ["erase", str(tmp_path), "-c", "id", "-k", "/dev/null", "--yes"]
+    ran = CliRunner().invoke(main, line)
+    assert ran.exit_code == 2
+    assert "not refreshed: " in ran.output
 
 
 # ---- stores ------------------------------------------------------------------------------
