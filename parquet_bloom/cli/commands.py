@@ -518,7 +518,7 @@ def _lookup_absent(
 @click.option("-l", "--files-only", is_flag=True, help="Print only the files that have such rows, one per line.")
 @click.option("-0", "--null", is_flag=True, help="With --files-only: end each with a zero byte, for xargs -0.")
 @click.option("--count", is_flag=True, help="Print only how many rows there are.")
-@click.option("-v", "--invert-match", is_flag=True, hidden=True)
+@click.option("-v", "--invert-match", is_flag=True, hidden=True, help="Refused, with the reason.")
 @catalog_option
 @as_of_option
 @outside_option
@@ -545,7 +545,7 @@ def find(
     storage: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Print the rows that match a condition, or that have one of many keys.
+    """Print the rows that match a condition, or have one of many keys.
 
     The condition is evaluated exactly, as Spark does. The exit code is grep's: 0 if there are rows, 1 if there are
     none, 2 if a file could not be read.
@@ -553,7 +553,7 @@ def find(
     \b
     Examples:
       parquet-bloom find events/ --where "id = 'x'"
-      parquet-bloom find events/ -c user_id -k keys.txt --select user_id --positions --format csv
+      parquet-bloom find events/ -c user_id -k keys.txt -s user_id --positions
       parquet-bloom find events/ -w "id = 'x'" -l
     """
     if invert_match:

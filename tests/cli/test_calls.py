@@ -17,7 +17,7 @@ from parquet_bloom.cli.commands import main
 from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "erase", "recover")
+VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
 OTHERS = (
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
@@ -69,7 +69,7 @@ class Session:
         self.conf = self
         self.seen = []
 
-    def get(self, key, default):
+    def get(self, key, default=None):
         return default
 
     def set(self, key, value):
@@ -91,7 +91,9 @@ def spark_calls(monkeypatch, tmp_path):
         return contextlib.nullcontext(session)
 
     monkeypatch.setattr(parquet_bloom.spark.console, "running", running)
-    return session, masters, recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
+    recorded = recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
+    monkeypatch.setattr(parquet_bloom.spark.console, "find_candidates", parquet_bloom.spark.lookup)  # with its errors
+    return session, masters, recorded
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,14 @@ def spark_calls(monkeypatch, tmp_path):
         ("drop a --dry-run --keep-mtime", "drop(['a'], dry_run=True, keep_mtime=True)"),
         ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
         ("add a -c x --in-place", "add(['a'], ['x'], in_place=True)"),
+        ("find a -w 'x = 1'", "find(['a'], 'x = 1')"),
+        (
+            "find a -w 'x = 1' -s x -s y.z -p -n 5 --strict --as-of 3 --catalog c --timezone UTC --allow-outside",
+            "find(['a'], 'x = 1', columns=['x', 'y.z'], positions=True, limit=5, strict=True, as_of='3', catalog='c', "
+            "timezone='UTC', allow_outside=True)",
+        ),
+        ("find a -c x -k - -l", "find(['a'], column='x', keys='/dev/stdin', columns=[], positions=True)"),
+        ("find a -c x -k k -q", "find(['a'], column='x', keys='k', columns=[], positions=True, limit=1)"),
         ("erase a -c x -k keys.txt --yes", "erase(['a'], 'x', 'keys.txt')"),
         (
             "erase a b -c x.y -k - -n --keep-empty --timezone UTC",
@@ -325,6 +335,8 @@ def test_every_keyword_has_an_option(verb):
         "quiet",
         "absent",
         "only_absent",
+        "count",
+        "invert_match",
         "yes",
     } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
