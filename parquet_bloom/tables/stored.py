@@ -43,6 +43,9 @@ def stored_columns(
     names = {path[0]: leaf.path[0] for path, leaf in zip(complete, footer.leaves, strict=True) if path[0]}
     for name in doubtful:
         unread.setdefault(name, "what is below it had other names or ids when the file was written")
+    for name, own in (file.own_names or {}).items():
+        if own is not None and name not in names:
+            unread.setdefault(name, "the file does not have it, although its schema does")
     if declared is not None:
         names = {name: own for name, own in names.items() if name in declared}
     if snapshot.field_ids:
@@ -95,24 +98,27 @@ def _with_every_part(
     """Return the paths with a name for each node, one that the table has not where it has none.
 
     And the table's top-level columns of which it is not known where all parts are: the file has a whole group that the
-    table has not, which may be one that it has, and lacks something.
+    table has not, which may be one that it has, and lacks something. Or it nests lists in a way of its own.
     """
-    known = {leaf.path[:end]: path[:end] for path, leaf in zip(shown, leaves, strict=True) if path
-             for end in range(1, len(path) + 1)}  # fmt: skip
-    complete, strange = [], set()
+    known: dict[ColumnPath, ColumnPath] = {}
+    doubtful: set[str] = set()
     for path, leaf in zip(shown, leaves, strict=True):
-        if path is not None:
-            complete.append(path)
-            continue
-        own = leaf.path
-        end = max((end for end in range(1, len(own)) if own[:end] in known), default=0)
-        if end and len(own) - end > 1:
-            strange.add(known[own[:end]][0])
-        above = known[own[:end]] if end else ("",)
-        complete.append((*above, *(f"\0{part}" for part in own[max(end, 1) :])))
+        if path is not None and len(path) == len(leaf.path):
+            known |= {leaf.path[:end]: path[:end] for end in range(1, len(path) + 1)}
+        elif path is not None:
+            known.setdefault(leaf.path[:1], path[:1])
+            doubtful.add(path[0])
     present = {path for path in shown if path}
     lacking = {path[0] for path in (of_table or set()) - present}
-    return complete, strange & lacking if of_table is not None else set()
+    complete = []
+    for leaf in leaves:
+        own = leaf.path
+        end = max((end for end in range(1, len(own) + 1) if own[:end] in known), default=0)
+        above = known[own[:end]] if end else ("",)
+        if end and len(own) - end > 1 and above[0] in lacking:
+            doubtful.add(above[0])
+        complete.append((*above, *(f"\0{part}" for part in own[max(end, 1) :])))
+    return complete, doubtful
 
 
 def _unread_by_id(

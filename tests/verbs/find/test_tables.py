@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from files import fixture, unpacked
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parquet_bloom
@@ -47,6 +47,7 @@ def delta_rows(root: Path) -> list[dict[str, Any]]:
 # ---- Delta -------------------------------------------------------------------------------
 
 
+@settings(max_examples=20)
 @given(deleted=st.sets(st.integers(0, 19)), where=st.sampled_from(["id >= 0", "id < 7", "name = 'name 000003'"]))
 def test_rows_in_a_deletion_vector_are_not_found(
     tmp_path_factory: pytest.TempPathFactory, deleted: set[int], where: str
@@ -155,6 +156,31 @@ def test_mapped_names_are_those_of_the_table_at_every_depth(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize("dropped", ["a", "b"])
+def test_fields_below_a_mapped_column_that_were_dropped_and_added(tmp_path: Path, dropped: str) -> None:
+    root = tmp_path / "t"
+    rows = pa.table({"id": [1, 2], "s": [{"a": 1, "b": {"c": "x"}}, None]})
+    write_deltalake(str(root), rows, configuration={"delta.columnMapping.mode": "name"})
+    log = root / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
+    schema = json.loads(metadata["schemaString"])
+    (column,) = (field for field in schema["fields"] if field["name"] == "s")
+    kept = [field for field in column["type"]["fields"] if field["name"] != dropped]
+    mapped = {"delta.columnMapping.id": 99, "delta.columnMapping.physicalName": "col-new"}
+    column["type"]["fields"] = [*kept, {"name": dropped, "type": "long", "nullable": True, "metadata": mapped}]
+    metadata["schemaString"] = json.dumps(schema)
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    assert [row["id"] for row in rows_of(root, "id > 0", columns=["id"])] == [1, 2]
+    if dropped == "a":  # the file's own `a` is not the table's
+        assert in_order(rows_of(root, "id > 0")) == in_order(delta_rows(root))
+        assert rows_of(root, "id = 1") == [{"id": 1, "s": {"b": {"c": "x"}, "a": None}}]
+    else:  # a whole group is there that the table has not
+        found = parquet_bloom.find(root, "id > 0")
+        assert found.to_arrow().num_rows == 0
+        assert "other names or ids" in found.errors[0].error
+
+
 def test_widened_columns_have_the_type_of_the_table(tmp_path: Path) -> None:
     root = unpacked("delta_spark/widening", tmp_path)
     found = parquet_bloom.find(root, "id > 2").to_arrow()
@@ -173,6 +199,7 @@ def test_earlier_versions_have_their_own_rows(tmp_path: Path) -> None:
 # ---- Iceberg -----------------------------------------------------------------------------
 
 
+@settings(max_examples=20)
 @given(deleted=st.lists(st.integers(0, 19), min_size=1), as_vector=st.booleans())
 def test_deleted_positions_of_iceberg_are_not_found(
     tmp_path_factory: pytest.TempPathFactory, deleted: list[int], as_vector: bool
