@@ -64,7 +64,7 @@ _ENCODINGS = {
 _DICTIONARY = (ttypes.Encoding.PLAIN_DICTIONARY, ttypes.Encoding.RLE_DICTIONARY)
 _DATA_PAGES = (ttypes.PageType.DATA_PAGE, ttypes.PageType.DATA_PAGE_V2)
 _PAGE_BYTES, _DICTIONARY_BYTES = 1024 * 1024, 1024 * 1024
-_LEAST_PAGE_BYTES = 1024
+_LEAST_PAGE_BYTES, _MOST_BYTES = 1024, 1024 * 1024 * 1024
 
 _TYPE, _PATH, _KEY_VALUES, _STATISTICS = 1, 3, 8, 12  # ColumnMetaData
 _DATA_PAGE, _DICTIONARY_PAGE = 9, 11
@@ -275,14 +275,15 @@ def _settings(chunk: Any, header: Any) -> _Settings:
     used = {s.encoding for s in chunk.encoding_stats or () if s.page_type in _DATA_PAGES and s.count}
     pages = sum(s.count for s in chunk.encoding_stats or () if s.page_type in _DATA_PAGES and s.count)
     has_dictionary = 0 < (chunk.dictionary_page_offset or 0) < (chunk.data_page_offset or 0)
-    others = [e for e in (used or set(chunk.encodings)) if e in _ENCODINGS]
+    listed = chunk.encodings or ()
+    others = [e for e in (used or set(listed)) if e in _ENCODINGS]
     is_all_dictionary = bool(used) and used <= set(_DICTIONARY) and has_dictionary
-    size = chunk.total_uncompressed_size or 0
+    size = min(max(0, chunk.total_uncompressed_size or 0), _MOST_BYTES)
     return _Settings(
         codec=_CODECS[chunk.codec],
         has_dictionary=has_dictionary,
         is_all_dictionary=is_all_dictionary,
-        uses_old_names=ttypes.Encoding.PLAIN_DICTIONARY in chunk.encodings,
+        uses_old_names=ttypes.Encoding.PLAIN_DICTIONARY in listed,
         encoding=_ENCODINGS[others[0]] if others and not has_dictionary else None,
         is_v2=header.type == ttypes.PageType.DATA_PAGE_V2,
         has_checksum=header.crc is not None,

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError, describe_error
@@ -447,14 +448,9 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
         arrays = [_bounds_in(leaf, chunk.meta_data.statistics, index)]
         if (dictionary := chunks.dictionary(row_group, leaf)) is not None:
             arrays.append(dictionary)
-        for array in _with_all(arrays, chunks.values(row_group, leaf)):
+        for array in chain(arrays, chunks.values(row_group, leaf)):
             if _has_key(plan.keys, array):
                 raise CorruptFileError("a key is still in the new file; nothing was written")
-
-
-def _with_all(first: list[Any], rest: Iterator[Any]) -> Iterator[Any]:
-    yield from first
-    yield from rest
 
 
 # ---- what writers noted in the footer --------------------------------------------------------
