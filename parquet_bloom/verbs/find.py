@@ -131,7 +131,8 @@ def find(
     The condition has the meaning that it has in Spark 4: NaN equals NaN and is greater than any other number, and an
     integer is compared with a DECIMAL exactly. What cannot be evaluated exactly, such as a function, is refused.
     Columns have the types that pyarrow reads them in, but INT96 is an instant in microseconds. Tables are named as for
-    `prune`, and only their live rows are found; a file of which it is not known which are live is an error.
+    `prune`. Only their live rows are found, in the table's columns and types; a file of which it is not known which
+    rows are live is an error.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
