@@ -244,7 +244,7 @@ def _look_up(truth: Truth, column: Column, keys: list[Any], result: Result, plac
 
 
 def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
-    """Have rows found: no other than the engine's, and all but those of files that are errors, with its values."""
+    """Have rows found: all that the engine returns but those in files that are errors, no others, and their values."""
     view, by_rid = truth.view, {row["rid"]: row for row in truth.rows}
     for where, matching in zip(truth.conditions, truth.matches, strict=True):
         columns = None if rng.random() < 0.2 else ["rid"]
@@ -258,6 +258,20 @@ def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
         result.groups += len(matching)
         result.sentence = next((error.error for error in found.errors), "")
         _compare(f"{view.label}: {where}", rows, matching, by_rid, {Path(e.path).name for e in found.errors}, result)
+    plain = [column for column in truth.asked if column.kind in _LOOKED_UP and "." not in column.name]
+    for column in rng.sample(plain, min(3, len(plain))):
+        name, keys = column.name.strip("`"), {rng.choice(column.values) for _ in range(30)}
+        try:
+            found = parquet_bloom.find(view.table, column=column.name, keys=list(keys), timezone="UTC", **view.options)
+            rows = found.to_arrow().to_pylist()
+        except (UnsupportedError, LiteralError) as error:
+            result.sentence = result.sentence or ("" if result.asked else refused(error))
+            continue
+        matching = [(row["rid"], row["_file"]) for row in truth.rows if row[name] in keys]
+        result.asked += 1
+        result.groups += len(matching)
+        failed = {Path(error.path).name for error in found.errors}
+        _compare(f"{view.label}: keys of {column.name}", rows, matching, by_rid, failed, result)
 
 
 def _compare(
