@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
     from parquet_bloom.verbs.erase import Erased, erase
     from parquet_bloom.verbs.erase_files import ErasureStatus, FileErased
+    from parquet_bloom.verbs.erase_ledger import LedgerKeys
     from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
@@ -97,6 +98,7 @@ _HOMES = {
     "IndexState": "verbs.index",
     "IndexedColumn": "filters.index",
     "Inspection": "verbs.inspect",
+    "LedgerKeys": "verbs.erase_ledger",
     "Limits": "storage.drive",
     "LiteralError": "errors",
     "Lookup": "verbs.lookup",
@@ -174,6 +176,7 @@ __all__ = [
     "IndexState",
     "IndexedColumn",
     "Inspection",
+    "LedgerKeys",
     "Limits",
     "LiteralError",
     "Lookup",

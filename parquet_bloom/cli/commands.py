@@ -608,6 +608,17 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
 @table_option
 @catalog_option
+@click.option(
+    "--ledger",
+    metavar="FILE",
+    help="Write a .json or .parquet file that tells of each key from which files its rows went. Keys are hashed with "
+    "the secret in PARQUET_BLOOM_LEDGER_SECRET.",
+)
+@click.option(
+    "--ledger-keys",
+    type=click.Choice(["hmac", "plain"]),
+    help="Write the keys themselves to the ledger with plain. [default: hmac]",
+)
 @dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @jobs_option
@@ -640,6 +651,8 @@ def erase(
       parquet-bloom erase lake/events --table -c user_id -k keys.txt --yes
     """
     given: Any = paths
+    if options["ledger_keys"] is None:
+        del options["ledger_keys"]
     if table is not None:
         given = one_table(paths, options, ("keep_empty", "any_name"))
         options["table"], options["catalog"] = table == "auto" or table, catalog

@@ -458,6 +458,10 @@ class OpenDelta:
             files = [{"path": path, "size_bytes": add["size"]} for path, add in adds]
             yield version, [self._live_file(file, set()) for file in files]
 
+    def references(self) -> dict[str, int]:
+        """Return nothing: a Delta table has no branches and tags."""
+        return {}
+
     @property
     def cleanup(self) -> str:
         """The command by which earlier versions, and files of no version, leave the store."""
@@ -657,7 +661,7 @@ def _counted(add: dict[str, Any], swap: Swap) -> str:
     return statistics if "numRecords" in parsed else f'{{"numRecords":{swap.num_rows},{statistics.strip()[1:]}'
 
 
-def _beside(swap: Swap) -> str:
+def _beside(swap: Swap | Erasure) -> str:
     """Return the new file's path in the table, decoded, as deltalake expects it."""
     folder, slash, _ = unquote(swap.old.recorded).rpartition("/")
     return f"{folder}{slash}{swap.name}"

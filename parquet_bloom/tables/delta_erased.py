@@ -16,8 +16,8 @@ from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.tables.delta_statistics import json_date, json_float, json_text, json_time
+from parquet_bloom.tables.written import Written, written_statistics
 from parquet_bloom.values.ordering import Key
-from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 
 PARTS = ("minValues", "maxValues", "nullCount")
 
@@ -30,7 +30,7 @@ def statistics_of(source: Source, footer: Footer, logged: str | None) -> str:
         before = [_at(old.get(part), leaf.path) for part in PARTS]
         if leaf.is_repeated or all(value is None for value in before):
             continue
-        known = _statistics(source, footer, leaf)
+        known = written_statistics(source, footer, leaf)
         for part, value, was in zip(PARTS, _texts(leaf, known), before, strict=True):
             if value is not None and was is not None and type(json.loads(value)) in _LIKE.get(type(was), ()):
                 _put(trees[part], leaf.path, value)
@@ -68,49 +68,13 @@ def _object(tree: Mapping[str, Any]) -> str:
     return f"{{{','.join(members)}}}"
 
 
-def _statistics(source: Source, footer: Footer, leaf: LeafColumn) -> list[ColumnStatistics]:
-    """Return what is known of each row group; texts are decoded where the footer's bounds cannot be trusted."""
-    reader, is_text = StatisticsReader(leaf), leaf.logical_type is not None and leaf.logical_type.name == "STRING"
-    known = []
-    for number, group in enumerate(footer.row_groups):
-        if not group.num_rows:
-            continue
-        one = reader.read(footer, number)
-        known.append(_of_values(source, footer, number, leaf, one) if is_text and one.low is None else one)
-    return known
-
-
-def _of_values(
-    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, known: ColumnStatistics
-) -> ColumnStatistics:
-    import pyarrow.compute as pc
-
-    from parquet_bloom.storage.columns import ColumnChunks
-
-    pairs = [pc.min_max(array) for array in ColumnChunks(source, footer).values(row_group, leaf) if len(array)]
-    lows, highs = ([pair[end].as_py() for pair in pairs if pair[end].is_valid] for end in ("min", "max"))
-    return known._replace(low=min(lows), high=max(highs)) if lows else known
-
-
-def _texts(leaf: LeafColumn, known: Sequence[ColumnStatistics]) -> tuple[str | None, str | None, str | None]:
+def _texts(leaf: LeafColumn, known: Written) -> tuple[str | None, str | None, str | None]:
     """Return minimum, maximum and number of nulls as JSON, None for what is not known."""
-    counts = [one.null_count for one in known]
-    nulls = None if None in counts else str(sum(count for count in counts if count is not None))
-    filled = [one for one in known if not one.is_all_null]
-    lows = [one.low for one in filled if one.low is not None]
-    highs = [one.high for one in filled if one.high is not None]
+    nulls = None if known.null_count is None else str(known.null_count)
     write = _writer(leaf)
-    name = leaf.logical_type.name if leaf.logical_type is not None else None
-    is_answer = leaf.physical_type in _ANSWERS and name in (None, "INTEGER", "DATE")
-    if write is None or not filled or len(lows) < len(filled) or len(highs) < len(filled):
+    if write is None or known.low is None or known.high is None:
         return None, None, nulls
-    if is_answer and not all(one.is_exact for one in filled):
-        return None, None, nulls
-    return write(min(lows), False), write(max(highs), True), nulls
-
-
-_ANSWERS = (PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FLOAT, PhysicalType.DOUBLE)
-"""Types whose bounds must be values of the file: engines answer MIN and MAX from the log."""
+    return write(known.low, False), write(known.high, True), nulls
 
 
 def _writer(leaf: LeafColumn) -> Callable[[Any, bool], str | None] | None:

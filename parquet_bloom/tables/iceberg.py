@@ -22,24 +22,27 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError, not_found
-from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.columns import of_iceberg
 from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
 from parquet_bloom.tables.iceberg_deletes import Deletes
+from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
+    Erasure,
     FailedCommitError,
     LiveFile,
     Snapshot,
     Swap,
     UnknownOutcomeError,
     after_commit,
+    check_erasures,
     check_outcome,
     check_swaps,
     fsspec_options,
@@ -265,6 +268,12 @@ class OpenIceberg:
             raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
         renamed = {s.old.recorded: _copy(entries[s.old.recorded], _beside(s), s.size) for s in swaps}
         replacement = Replacement(self._table, renamed, {"parquet-bloom": f"{len(swaps)} files with filters"})
+        self._commit(replacement, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
+        return self.snapshot
+
+    def _commit(self, replacement: Replacement, outcome: Mapping[str, tuple[str, int] | None]) -> None:
+        """Write a snapshot, give it to the catalog, and read it; `outcome` is what `check_outcome` takes."""
+        before = self.snapshot
         try:
             replacement.write()
         except Exception as error:
@@ -281,8 +290,69 @@ class OpenIceberg:
             raise UnknownOutcomeError(f"{before.root} does not show the snapshot that was committed")
         with after_commit(before.root):
             self.snapshot = self._read(made)
-            check_outcome(before, self.snapshot, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
+            check_outcome(before, self.snapshot, outcome)
+
+    # ---- deleting rows ---------------------------------------------------------------------
+
+    def require_erasable(self) -> None:
+        """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
+        self.require_committable()
+
+    def why_not_erased(self, file: LiveFile) -> str | None:
+        """Return why no row of this file can be erased without harm, or None."""
+        return self.refusal(file)
+
+    def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
+        """Delete rows in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        before, entries = self.snapshot, self._entries
+        check_erasures(self, erasures)
+        if (current := self._current()) is None or current.snapshot_id != before.version:
+            raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
+        new = {each.old.recorded: self._entry(entries[each.old.recorded], each) for each in erasures}
+        operation = "delete" if all(entry is None for entry in new.values()) else "overwrite"
+        replacement = Replacement(self._table, new, {"parquet-bloom": what}, operation=operation)
+        outcome = {
+            each.old.recorded: (_beside(each), each.rows_left) if each.new is not None else None for each in erasures
+        }
+        self._commit(replacement, outcome)
         return self.snapshot
+
+    def _entry(self, old: Any, erasure: Erasure) -> Any:
+        if erasure.new is None or erasure.footer is None:
+            return None
+        footer = erasure.footer
+        located = {self.snapshot.locate(footer, parse_path(name)): at for name, at in self.snapshot.field_ids.items()}
+        ids = {leaf.index: located[leaf.path] for leaf in footer.leaves if leaf.path in located}
+        return entry_of(old, _beside(erasure), erasure.new, footer, ids)
+
+    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
+        """Yield each earlier snapshot that can still be read, the oldest first, and its files."""
+        schema = self._table.schema()
+        for at in self._table.snapshots():
+            if at.snapshot_id != self.snapshot.version:
+                with understood(self._files.location):
+                    yield at.snapshot_id, [self._live_file(file, schema, False) for file in self._data_files(at)]
+
+    def _data_files(self, at: Any) -> Iterator[Any]:
+        from pyiceberg.manifest import ManifestContent
+
+        self._files.require(_fsspec_path(at.manifest_list))
+        io = CheckedIO(self._table.io)
+        for manifest in at.manifests(io):
+            self._files.require(_fsspec_path(manifest.manifest_path))
+            if manifest.content == ManifestContent.DATA:
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                    yield entry.data_file
+
+    def references(self) -> dict[str, int]:
+        """Return the snapshots that branches and tags keep, besides that of the main branch, by their names."""
+        return {name: ref.snapshot_id for name, ref in self._table.refs().items() if name != "main"}
+
+    @property
+    def cleanup(self) -> str:
+        """The command by which earlier versions, and files of no version, leave the store."""
+        name = ".".join(self._table.name())
+        return f"CALL {self._table.catalog.name}.system.expire_snapshots(table => '{name}', older_than => now())"
 
     def verify(self) -> None:
         """Do nothing: Iceberg's writers check that the files that they replace are still live."""
@@ -338,7 +408,7 @@ def _copy(old: Any, path: str, size: int) -> Any:
     return new
 
 
-def _beside(swap: Swap) -> str:
+def _beside(swap: Swap | Erasure) -> str:
     """Return the new file's path as the table would spell it: Iceberg does not encode paths, so percent signs stay."""
     folder, slash, _ = swap.old.recorded.rpartition("/")
     return f"{folder}{slash}{swap.name}"

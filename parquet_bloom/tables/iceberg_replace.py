@@ -1,12 +1,13 @@
-"""A `replace` snapshot of an Iceberg table: other files with the same rows, by pyiceberg's writers and catalogs.
+"""A snapshot of an Iceberg table with other files in place of some, by pyiceberg's writers and catalogs.
 
     a manifest with old files  ->  the same one again, the old ones as deleted, the others as they were
     every other manifest       ->  carried along
     the new files              ->  a manifest for each partition spec, as added
 
-An `overwrite` would mean that rows changed, and readers of a table's changes, such as Spark's streams, stop there; they
-skip a `replace`. pyiceberg has no producer for it. A new file gets the data sequence number of the file that it
-replaces, so that a delete applies to it if, and only if, it applied to the old one.
+It is a `replace` where the new files have the same rows. An `overwrite` means that rows changed, and readers of a
+table's changes, such as Spark's streams, stop there; they skip a `replace`. pyiceberg has no producer for it. A new
+file gets the data sequence number of the file that it replaces, so that a delete applies to it if, and only if, it
+applied to the old one.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from typing import Any
 class Replacement:
     """A snapshot in the making, on top of the current one of `table`: old paths -> data files that take their places.
 
+    None takes the place of a file that has no rows left.
+
     `write` makes its manifests, which no reader sees. `commit` gives it to the catalog, which takes it only if no other
     snapshot of the main branch has come meanwhile. `discard` removes what was written.
     """
 
-    def __init__(self, table: Any, renamed: Mapping[str, Any], properties: Mapping[str, str]) -> None:
-        self._table, self._renamed, self._properties = table, renamed, properties
+    def __init__(
+        self, table: Any, renamed: Mapping[str, Any], properties: Mapping[str, str], *, operation: str = "replace"
+    ) -> None:
+        self._table, self._renamed, self._properties, self._operation = table, renamed, properties, operation
         self.snapshot_id: int = table.metadata.new_snapshot_id()
         self._parent = table.current_snapshot()
         self._name = str(uuid.uuid4())
@@ -101,7 +106,8 @@ class Replacement:
 
         by_spec = defaultdict(list)
         for entry in gone:
-            by_spec[entry.data_file.spec_id].append(entry)
+            if self._renamed[entry.data_file.file_path] is not None:
+                by_spec[entry.data_file.spec_id].append(entry)
         made = []
         for spec_id, entries in by_spec.items():
             with self._manifest(spec_id) as writer:
@@ -167,14 +173,15 @@ class Replacement:
         for old in gone:
             spec = metadata.specs()[old.spec_id]
             counted.remove_file(data_file=old, partition_spec=spec, schema=metadata.schema())
-            counted.add_file(data_file=self._renamed[old.file_path], partition_spec=spec, schema=metadata.schema())
+            if (new := self._renamed[old.file_path]) is not None:
+                counted.add_file(data_file=new, partition_spec=spec, schema=metadata.schema())
         # pyiceberg works out totals of its own operations only; those of an overwrite are the same.
         before = self._parent.summary
         totals = update_snapshot_summaries(
             Summary(operation=Operation.OVERWRITE, **counted.build(), **self._properties),
             before.additional_properties if before is not None else None,
         )
-        return Summary(operation=Operation.REPLACE, **totals.additional_properties)
+        return Summary(operation=Operation(self._operation), **totals.additional_properties)
 
     def _output(self, name: str) -> Any:
         path = self._table.location_provider().new_metadata_location(name)

@@ -443,6 +443,9 @@ class ErasableTable(OpenTable, Protocol):
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier version that can still be read, the oldest first, and its files."""
 
+    def references(self) -> dict[str, int]:
+        """Return the versions that branches and tags keep, besides the main branch, by their names."""
+
     @property
     def cleanup(self) -> str:
         """The command by which earlier versions, and files of no version, leave the store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.folder import INDEX_FOLDER
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, is_directory, listed
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import table_around
@@ -33,7 +33,15 @@ from parquet_bloom.values.arrays import PlainKeys
 from parquet_bloom.verbs.add import TableKind
 from parquet_bloom.verbs.add_to_table import BATCH
 from parquet_bloom.verbs.checks import Checks
-from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file, plan_erasure, preview_erasure
+from parquet_bloom.verbs.erase_files import (
+    ErasePlan,
+    FileErased,
+    erase_file,
+    plan_erasure,
+    preview_erasure,
+    require_no_key,
+)
+from parquet_bloom.verbs.erase_ledger import Ledger, LedgerKeys, open_ledger
 from parquet_bloom.verbs.erase_table import TableErasure
 from parquet_bloom.verbs.index import purge
 from parquet_bloom.verbs.keys import read_keys, require_no_null, stored_keys
@@ -82,6 +90,9 @@ def erase(
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
+    ledger: PathLike | None = None,
+    ledger_secret: str | bytes | None = None,
+    ledger_keys: LedgerKeys = "hmac",
     jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -112,6 +123,11 @@ def erase(
         table: Whether `paths` is a table; `"delta"` or `"iceberg"` if it must be one of these.
         catalog: A catalog of pyiceberg's configuration; `paths` is then a name in it, such as `db.events`.
         batch: With `table=`: files per commit.
+        ledger: A new file, `.json` or `.parquet`, that tells of each key from which files its rows went, and which
+            earlier versions of the table still have them. Every file is then searched once more at the end.
+        ledger_secret: Of at least 16 bytes; by default that of the environment variable `PARQUET_BLOOM_LEDGER_SECRET`.
+            The ledger has each key's HMAC-SHA256 by it, and nothing has the secret.
+        ledger_keys: `"plain"` to write the keys themselves.
         jobs: Threads, each of which writes one file at a time. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -140,6 +156,9 @@ def erase(
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
+    record = None
+    if ledger is not None:
+        record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
     if table:
         _refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
         if batch < 1:
@@ -156,6 +175,7 @@ def erase(
                 jobs,
                 storage_options,
                 progress,
+                record,
             ),
             catalog,
             dry_run=dry_run,
@@ -174,8 +194,12 @@ def erase(
         filesystem=filesystem,
         storage_options=storage_options,
         progress=progress,
+        record=record,
     )
-    return Erased(rows, tuple(refresh_indexes(sources, jobs, storage_options)))
+    stale = tuple(refresh_indexes(sources, jobs, storage_options))
+    if record is not None and not dry_run:
+        record.write(record.rows())
+    return Erased(rows, stale)
 
 
 def erase_rows(
@@ -192,8 +216,9 @@ def erase_rows(
     filesystem: Any,
     storage_options: StorageOptions,
     progress: Progress | None,
+    record: Ledger | None = None,
 ) -> tuple[list[Source], tuple[FileErased, ...]]:
-    """Return the files whose indexes are still to be refreshed, and what was done to each file."""
+    """Return the files whose indexes are still to be refreshed, and what was done to each file; `record` notes it."""
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
@@ -214,6 +239,7 @@ def erase_rows(
     raise_refusals(plans, strict=strict)
     if dry_run:
         return [], tuple(preview_erasure(plan) for plan in plans)
+    of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans if plan.has_work}
     tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
@@ -224,6 +250,10 @@ def erase_rows(
             return erase_file(plan, stop=stop, count=count)
 
     rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
+    if record is not None:
+        gone = {row.path for row in rows if row.status in ("written", "removed")}
+        record.erased |= {source.name: counts for source, counts in of_keys.items() if source.name in gone}
+        rows = _proved(rows, plans, search, jobs)
     return sources, rows
 
 
@@ -233,6 +263,10 @@ def _erase_from_table(asked: Any, work: TableErasure, catalog: str | None, *, dr
     after = work.table.snapshot
     if not dry_run:
         work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog)
+        if work.ledger is not None:
+            held = work.held_by()
+            rows = work.ledger.rows(before=before, after=after.version, held_by=held, expire_with=work.table.cleanup)
+            work.ledger.write(rows)
     left = () if dry_run else tuple(work.unreferenced())
     return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left)
 
@@ -321,6 +355,31 @@ def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[
     numbers = [hit.row_group for hit in hits]
     candidates = None if None in numbers else [number for number in numbers if number is not None]
     plan_erasure(plan, leaf, known[leaf], candidates)
+
+
+def _proved(
+    rows: Sequence[FileErased], plans: Sequence[ErasePlan], search: Search, jobs: int | None
+) -> tuple[FileErased, ...]:
+    """Return the rows, with an error for each file that still has a key, after searching all of them by decoding."""
+    left = {row.path for row in rows if row.error is None and row.status != "removed"}
+    sources = {plan.source.name: plan.source for plan in plans if plan.source.name in left and not plan.is_left}
+
+    def searched(name: str) -> tuple[str, str | None]:
+        source = sources[name]
+        try:
+            (now,) = find([source.path], filesystem=source.fs, literal=True)
+            plan = ErasePlan(now, None)
+            plan.footer = run(now, read_footer(now.size, guess=now.footer_guess))
+            leaf = now.find_leaf(plan.footer.leaves, search.path)
+            require_no_key(plan, leaf, stored_keys(leaf, search.keys, search.timezone))
+        except (ParquetBloomError, OSError) as error:
+            return name, describe_error(error)
+        return name, None
+
+    errors = dict(map_in_order(searched, list(sources), num_threads(jobs), threading.Event()))
+    return tuple(
+        row if errors.get(row.path) is None else replace(row, status="refused", error=errors[row.path]) for row in rows
+    )
 
 
 # ---- indexes -----------------------------------------------------------------------------

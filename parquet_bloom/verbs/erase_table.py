@@ -14,7 +14,8 @@ import posixpath
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from parquet_bloom.errors import (
@@ -55,6 +56,7 @@ from parquet_bloom.verbs.erase_files import (
     preview_erasure,
     require_no_key,
 )
+from parquet_bloom.verbs.erase_ledger import Ledger
 from parquet_bloom.verbs.index import purge
 from parquet_bloom.verbs.keys import Keys, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
@@ -69,7 +71,7 @@ _Task = tuple[LiveFile, ErasePlan]
 
 @dataclasses.dataclass(slots=True)
 class TableErasure:
-    """One call of `erase` for a table. `on_plan` is told of each file and what is to leave it, before it is written."""
+    """One call of `erase` for a table."""
 
     table: ErasableTable
     path: tuple[str, ...]
@@ -79,12 +81,16 @@ class TableErasure:
     jobs: int | None
     storage_options: StorageOptions
     progress: Progress | None
-    on_plan: Callable[[LiveFile, ErasePlan], None] = lambda file, plan: None
+    ledger: Ledger | None = None
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
     stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
     """The keys as each leaf stores them."""
     stale: list[FailedFile] = dataclasses.field(default_factory=list)
     seen: set[str] = dataclasses.field(default_factory=set)
+    clean: set[str] = dataclasses.field(default_factory=set)
+    """Files of earlier versions that have none of the keys, or are gone."""
+    held: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
+    """How many rows of each key were in the files that were searched one by one."""
     is_committing: bool = False
     """Whether a commit is under way of which it is not known what became of it."""
 
@@ -93,6 +99,7 @@ class TableErasure:
         for _ in range(ROUNDS):
             planned = self._planned()
             raise_refusals([plan for _, plan in planned], strict=strict)
+            self._require_unreferenced(planned)
             todo = self._noted(planned, dry_run)
             if dry_run:
                 return
@@ -115,14 +122,15 @@ class TableErasure:
     def _planned(self) -> list[_Task]:
         """Return what is to be done to each live file that was not searched yet; nothing is written."""
         snapshot = self.table.snapshot
+        files = tuple(file for file in snapshot.files if file.recorded not in self.seen)
+        return list(self._searched(dataclasses.replace(snapshot, files=files)))
+
+    def _searched(self, snapshot: Snapshot, *, is_live: bool = True) -> Iterator[_Task]:
+        """Yield what is to leave each file of a snapshot, or why it cannot; of one that is not live, what would."""
         sources, found = snapshot.found(self.storage_options)
         files = dict(zip(sources, found.files, strict=True))
-        new = [source for source, file in files.items() if file.recorded not in self.seen]
-        snapshot = dataclasses.replace(
-            snapshot,
-            files=tuple(files[source] for source in new),
-            recorded=None,  # which is of all files
-        )
+        snapshot = dataclasses.replace(snapshot, files=tuple(files.values()), recorded=None)
+        new = list(files)
         search = Search(
             self.path,
             self.keys,
@@ -138,7 +146,8 @@ class TableErasure:
             raise UnsupportedError(why_conflicting(format_path(self.path)))
         errors = [outcome for outcome in hits.values() if isinstance(outcome, Exception)]
         if (
-            errors
+            is_live
+            and errors
             and len(errors) == len(hits)
             and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors)
         ):
@@ -155,25 +164,29 @@ class TableErasure:
                 elif isinstance(outcome, Exception):
                     raise outcome
                 elif outcome:
-                    self._plan_one(file, plan, snapshot, outcome)
+                    self._plan_one(plan, snapshot, outcome)
+                    if is_live and plan.has_work:
+                        self._require_erasable(file, plan)
             except (ParquetBloomError, OSError) as error:
-                plan.kept.clear()
                 plan.error = error.with_traceback(None)
             return file, plan
 
-        return list(map_in_order(planned, new, num_threads(self.jobs), threading.Event()))
+        return map_in_order(planned, new, num_threads(self.jobs), threading.Event())
 
-    def _plan_one(self, file: LiveFile, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit]) -> None:
-        footer, leaf = _read(plan, snapshot, self.path)
+    def _plan_one(self, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit]) -> None:
+        _, leaf = _read(plan, snapshot, self.path)
         numbers = [hit.row_group for hit in hits]
         candidates = None if None in numbers else [number for number in numbers if number is not None]
         plan_erasure(plan, leaf, self._stored(leaf), candidates)
-        if not plan.has_work:
-            return
+
+    def _require_erasable(self, file: LiveFile, plan: ErasePlan) -> None:
+        assert plan.footer is not None
         if reason := self.table.why_not_erased(file):
             raise UnsupportedError(f"it has rows with the keys, and {reason}")
-        if file.num_rows is not None and footer.num_rows != file.num_rows:
-            raise UnsupportedError(f"the file has {footer.num_rows:,} rows, and the table records {file.num_rows:,}")
+        if file.num_rows not in (None, plan.footer.num_rows):
+            raise UnsupportedError(
+                f"the file has {plan.footer.num_rows:,} rows, and the table records {file.num_rows:,}"
+            )
 
     def _stored(self, leaf: LeafColumn) -> PlainKeys:
         if leaf not in self.stored:
@@ -190,7 +203,8 @@ class TableErasure:
             elif not plan.has_work:
                 self.rows[file.recorded] = plan.result("unchanged")
             else:
-                self.on_plan(file, plan)
+                if self.ledger is not None:
+                    self.held[file.path] = self.ledger.rows_with(plan)
                 todo.append((file, plan))
                 if dry_run:
                     self.rows[file.recorded] = preview_erasure(plan)
@@ -228,6 +242,8 @@ class TableErasure:
         for file, plan in todo:
             if file.recorded not in erasures:
                 _remove(plan)
+            elif self.ledger is not None:
+                self.ledger.erased[file.path] = self.held[file.path]
         self.seen |= {self._recorded(one) for one in erasures.values() if one.new is not None}
 
     def _erasure(self, file: LiveFile, plan: ErasePlan, row: FileErased) -> Erasure:
@@ -309,6 +325,57 @@ class TableErasure:
                 self.rows[file.recorded] = FileErased(
                     file.path, "refused", bytes_before=file.size, error=describe_error(error)
                 )
+
+    # ---- earlier versions, branches and tags -----------------------------------------------
+
+    def _require_unreferenced(self, planned: Sequence[_Task]) -> None:
+        """Raise `UnsupportedError` if a branch or a tag has rows with the keys, which no commit to main takes away."""
+        references = self.table.references()
+        if not references:
+            return
+        versions = dict(self.table.history())
+        current = self.table.snapshot
+        with_work = {file.path for file, plan in planned if plan.has_work}
+        names = [
+            name
+            for name, version in references.items()
+            if (with_work if version == current.version else self._held_in(versions[version], with_work))
+        ]
+        if names:
+            raise UnsupportedError(
+                f"rows with the keys are also in the branch or tag {', '.join(sorted(names))} of {current.root}, which "
+                "a commit to main does not change; drop it, or delete the rows there with the table's own engine"
+            )
+
+    def _held_in(self, files: Sequence[LiveFile], with_work: set[str]) -> set[str]:
+        return with_work & {file.path for file in files} or self._with_keys(files)
+
+    def _with_keys(self, files: Iterable[LiveFile]) -> set[str]:
+        """Return the paths of the files that are there and have rows with the keys, or cannot be searched.
+
+        How many rows of each key they have is noted for the ledger.
+        """
+        live = {file.path for file in self.table.snapshot.files}
+        unknown = {file.path: file for file in files if file.path not in self.held and file.path not in self.clean}
+        fresh = tuple(file for path, file in unknown.items() if path not in live)
+        snapshot = dataclasses.replace(self.table.snapshot, files=fresh)
+        for file, plan in self._searched(snapshot, is_live=False) if fresh else ():
+            if plan.rows_erased:
+                self.held[file.path] = self.ledger.rows_with(plan) if self.ledger is not None else Counter([0])
+            elif plan.error is None or isinstance(plan.error, FileNotFoundError | ColumnNotFoundError):
+                self.clean.add(file.path)
+            else:
+                self.held[file.path] = Counter(range(len(self.keys)))  # any of them
+        return {file.path for file in files if file.path in self.held}
+
+    def held_by(self) -> list[tuple[int, frozenset[int]]]:
+        """Return the earlier versions that still have rows with the keys, and of which keys, by their indexes."""
+        found = []
+        for version, files in self.table.history():
+            keys = frozenset(key for path in self._with_keys(files) for key in self.held[path])
+            if keys:
+                found.append((version, keys))
+        return found
 
     # ---- what is left behind ---------------------------------------------------------------
 

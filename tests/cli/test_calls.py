@@ -23,7 +23,7 @@ OTHERS = (
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
 )
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
-PYTHON_ONLY |= {"batch"}
+PYTHON_ONLY |= {"batch", "ledger_secret"}  # which is in the environment, not in a command line that others see
 SIGNATURES = {verb: inspect.signature(attrgetter(verb)(parquet_bloom)) for verb in (*VERBS, *OTHERS)}
 ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup")
 SPARK_SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom.spark, verb)) for verb in ON_SPARK}
@@ -155,6 +155,10 @@ def spark_calls(monkeypatch, tmp_path):
             "erase(['a'], 'x', 'k', jobs=2, strict=True, any_name=True)",
         ),
         ("erase a -c x -k k -y --table", "erase('a', 'x', 'k', table=True)"),
+        (
+            "erase a -c x -k k -y --ledger l.json --ledger-keys plain",
+            "erase(['a'], 'x', 'k', ledger='l.json', ledger_keys='plain')",
+        ),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod",
             "erase('n.t', 'x', 'k', table='iceberg', catalog='prod')",

@@ -1,0 +1,176 @@
+"""Rows leave an Iceberg table by snapshots: what readers see, what manifests say, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lakes
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from files import statuses, table
+
+from parquet_bloom import UnsupportedError, add, erase, index, lookup, verify
+from parquet_bloom.tables.iceberg import OpenIceberg
+
+
+def ids(made: Any, **scan: Any) -> list[int]:
+    return sorted(made.refresh().scan(**scan).to_arrow()["id"].to_pylist())
+
+
+def entries(made: Any) -> list[Any]:
+    manifests = made.refresh().current_snapshot().manifests(made.io)
+    return [each.data_file for manifest in manifests for each in manifest.fetch_manifest_entry(made.io)]
+
+
+def test_rows_leave_the_newest_snapshot_only(catalog: Any) -> None:
+    made = lakes.iceberg(catalog, files=4)
+    keys = [3, 25, 26, *range(60, 80), 999]
+    planned = erase(made, "id", keys, table=True, dry_run=True)
+    assert (sorted(statuses(planned)), planned.rows_erased) == (["planned"] * 3 + ["unchanged"], 23)
+    erased = erase(made, "id", keys, table=True, batch=2)
+    assert sorted(statuses(erased)) == ["removed", "unchanged", "written", "written"]
+    assert (erased.rows_erased, erased.errors, erased.unreferenced) == (23, (), ())
+    assert ids(made) == sorted({*range(80)} - {*keys})
+    assert ids(made, snapshot_id=erased.version_before) == list(range(80))
+    assert set(statuses(erase(made, "id", keys, table=True))) == {"unchanged"}
+    assert made.refresh().current_snapshot().snapshot_id == erased.version_after
+
+
+@pytest.mark.parametrize(("keys", "operation", "files"), [([3, 4], "overwrite", 3), (range(20), "delete", 2)])
+def test_the_snapshot_says_what_it_is(catalog: Any, keys: Any, operation: str, files: int) -> None:
+    made = lakes.iceberg(catalog)
+    erase(made, "id", list(keys), table=True)
+    summary = made.refresh().current_snapshot().summary
+    assert summary.operation.value == operation
+    said = {name: int(value) for name, value in summary.additional_properties.items() if value.isdecimal()}
+    assert (said["total-records"], said["total-data-files"]) == (60 - len(keys), files)
+    assert (said["deleted-records"], said["deleted-data-files"]) == (20, 1)
+    assert said["total-files-size"] == sum(file.file_size_in_bytes for file in entries(made))
+    assert said.get("added-records", 0) == (20 - len(keys) if operation == "overwrite" else 0)
+
+
+def test_metrics_are_those_that_pyiceberg_writes(catalog: Any) -> None:
+    rows = pa.table(
+        {
+            "id": [1, 2, 3, 4],
+            "text": ["a", "b" * 40, None, "zz"],
+            "day": [date(2020, 1, 1), date(2021, 1, 1), date(2021, 1, 1), date(2022, 1, 1)],
+            "at": pa.array([datetime(2020, 1, 1, 0, 0, 0, n) for n in range(4)], pa.timestamp("us")),
+            "amount": pa.array(
+                [Decimal("-1.28"), Decimal("1.28"), Decimal("300"), Decimal("3000")], pa.decimal128(20, 2)
+            ),
+            "share": [0.5, -1.5, 2.5, 9.5],
+            "small": pa.array([1, -2, 3, 99], pa.int32()),
+            "flag": [True, False, None, None],
+            "inner": [{"x": 1}, {"x": 2}, {"x": 3}, {"x": 9}],
+            "list": [[1], [2, 3], [], [9]],
+        }
+    )
+    made, other = (catalog.create_table(f"n.{name}", rows.schema) for name in ("made", "other"))
+    made.append(rows)
+    erase(made, "id", [4], table=True)
+    other.append(rows.slice(0, 3))
+    (ours,), (theirs,) = entries(made), entries(other)
+    assert ours.record_count == 3
+    for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
+        assert dict(getattr(ours, name).items()) == dict(getattr(theirs, name).items()), name
+    assert set(ours.column_sizes) == set(theirs.column_sizes)
+    assert sum(ours.column_sizes.values()) < ours.file_size_in_bytes
+    assert ours.split_offsets == [4]
+    for column in ("text", "amount", "day", "share"):
+        for row in rows.slice(0, 3).to_pylist():
+            if row[column] is not None:
+                found = made.refresh().scan(row_filter=f"{column} == '{row[column]}'").to_arrow()
+                assert row["id"] in found["id"].to_pylist()
+
+
+@pytest.mark.parametrize("transform", ["identity", "bucket[4]", "truncate[3]"])
+def test_partitions(catalog: Any, transform: str) -> None:
+    rows = lakes.odd_rows()
+    made = lakes.partitioned(catalog, rows, transform)
+    erased = erase(made, "id", [0, 1, 6, 20], table=True)
+    assert (erased.rows_erased, erased.errors) == (4, ())
+    left = made.refresh().scan().to_arrow().sort_by("id").to_pylist()
+    assert left == [row for row in rows.to_pylist() if row["id"] not in (0, 1, 6, 20)]
+
+
+def test_a_column_that_was_renamed(catalog: Any) -> None:
+    made = lakes.iceberg(catalog)
+    with made.update_schema() as update:
+        update.rename_column("id", "number")
+    made.append(table(5, 100).rename_columns({"id": "number"}))
+    assert erase(made, "number", [3, 102], table=True).rows_erased == 2
+    left = made.refresh().scan().to_arrow()["number"].to_pylist()
+    assert sorted(left) == sorted({*range(60), *range(100, 105)} - {3, 102})
+
+
+def test_filters_and_the_index_hold_what_is_left(catalog: Any) -> None:
+    made = lakes.iceberg(catalog)
+    add(made, "id", table=True)
+    index.create(made.refresh(), "id")
+    erased = erase(made, "id", [5, 45], table=True)
+    assert erased.errors == ()
+    assert verify([row.output for row in erased if row.output]).is_sound
+    assert index.refresh(made.refresh()).built == 0
+    found = lookup(made, "id", [4, 5, 45, 46]).to_arrow()
+    assert set(found.filter(pc.is_valid(found["path"]))["key"].to_pylist()) == {4, 46}
+
+
+@pytest.mark.parametrize("kind", ["tag", "branch"])
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_branch_or_tag_with_the_rows_is_named_before_anything_is_written(
+    catalog: Any, kind: str, is_newest: bool
+) -> None:
+    made = lakes.iceberg(catalog)
+    at = made.refresh().snapshots()[2 if is_newest else 0].snapshot_id
+    with made.manage_snapshots() as manage:
+        getattr(manage, f"create_{kind}")(snapshot_id=at, **{f"{kind}_name": "kept"})
+    before = made.refresh().current_snapshot().snapshot_id
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedError, match="branch or tag kept"):
+            erase(made, "id", [3], table=True, dry_run=dry_run)
+    assert made.refresh().current_snapshot().snapshot_id == before
+    assert (erase(made, "id", [45], table=True).rows_erased == 1) if not is_newest else True
+
+
+def test_format_version_3_and_tables_without_a_catalog_are_refused(catalog: Any) -> None:
+    made = lakes.iceberg(catalog)
+    with pytest.raises(UnsupportedError, match="without its catalog"):
+        erase(made.metadata_location, "id", [1], table=True)
+    made.metadata = made.metadata.model_copy(update={"format_version": 3})
+    made.refresh = lambda: made
+    with pytest.raises(UnsupportedError, match="format version 3"):
+        erase(made, "id", [1], table=True)
+
+
+def test_rows_that_come_meanwhile_are_erased_too(catalog: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    made = lakes.iceberg(catalog)
+    commit, calls = OpenIceberg.erase, []
+    with lakes.connected(tmp_path / "warehouse") as other:
+
+        def after_another(opened: Any, *arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) <= 2:
+                other.load_table("n.t").append(table(5, 100 + 10 * len(calls)))
+            return commit(opened, *arguments)
+
+        monkeypatch.setattr(OpenIceberg, "erase", after_another)
+        erased = erase(made, "id", [3, 112, 121], table=True)
+    assert (erased.errors, erased.rows_erased) == ((), 3)
+    assert ids(made) == sorted({*range(60), *range(110, 115), *range(120, 125)} - {3, 112, 121})
+
+
+def test_a_file_with_deletes_is_refused(catalog: Any) -> None:
+    made = lakes.iceberg(catalog, files=2)
+    (first, _) = (task.file.file_path for task in made.scan().plan_files())
+    lakes.give_deletes(made, [0, 1])
+    erased = erase(made, "id", list(range(0, 40, 10)), table=True)
+    (refused,) = erased.errors
+    assert refused.path in first
+    assert "rows with the keys, and delete files apply to it" in refused.error
+    assert erased.rows_erased == 2
+    assert len(ids(made)) == 40 - 2 - 2
