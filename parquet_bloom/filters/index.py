@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.filters.index_states import RowGroups, States, fingerprint
-from parquet_bloom.format.footer import Plan, interned
+from parquet_bloom.format.footer import FOOTER_GUESS, Plan, interned
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import BLOCK_BYTES, block_index, blocks_contain
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, Repetition
@@ -51,6 +51,12 @@ FORMAT = 3
 
 MOST_BYTES = 64 * 1024 * 1024
 """The limit on what one call reads; the index is not used for more keys than that."""
+
+FEW_HASHES = 64
+"""So many hashes are looked up in any case."""
+
+_MOST_BY_CHANCE = 3
+"""If more hashes than that are expected to pass a file's filter by chance, it excludes less than a file in twenty."""
 
 CRC_BYTES = 4
 
@@ -568,6 +574,55 @@ class BloomIndex:
                 ]
             )
         return answers
+
+    def passing(
+        self, filters: Sequence[Filters], hashes: Sequence[int], *, limits: Limits, log: RequestLog | None
+    ) -> list[list[int] | None] | None:
+        """Return for each file which hashes its filters may contain, by their places in `hashes`; None for all.
+
+        None instead of the list if it is not worth reading: nearly every file would have a hash by chance, or the
+        blocks are larger than the footers of the files.
+        """
+        numbers = {place >> 32 for place in _flat(filters)}
+        if len(hashes) > FEW_HASHES and not self._is_worth_reading(numbers, len(filters), hashes):
+            return None
+        found: dict[tuple[int, int], list[int]] = {}  # by blocks file and slot
+        unknown: set[int] = set()
+        for number in numbers:
+            blocks = self._blocks[number]
+            each = max(FEW_HASHES, MOST_BYTES // blocks.row_bytes)
+            for start in range(0, len(hashes), each):
+                some = hashes[start : start + each]
+                rows = self._read_blocks({number: some}, limits, log)
+                for place, hash_ in enumerate(some, start):
+                    if (row := rows.get((number, blocks.selected_by(hash_)))) is None:
+                        unknown.add(number)
+                        continue
+                    flags = blocks_contain(row, hash_)
+                    slot = flags.find(1)
+                    while slot >= 0:
+                        found.setdefault((number, slot), []).append(place)
+                        slot = flags.find(1, slot + 1)
+        answers: list[list[int] | None] = []
+        for places in filters:
+            own = (places,) if isinstance(places, int) else places
+            if any(place >> 32 in unknown for place in own):
+                answers.append(None)
+            else:
+                slots = (found.get((place >> 32, place & _SLOT), ()) for place in own)
+                answers.append(list(dict.fromkeys(chain.from_iterable(slots))))
+        return answers
+
+    def _is_worth_reading(self, numbers: Iterable[int], num_files: int, hashes: Sequence[int]) -> bool:
+        """Return whether filters of these blocks files exclude files, and take less than their footers."""
+        fpp = {column.column: column.fpp for column in self.version.columns}
+        num_bytes = 0
+        for number in numbers:
+            blocks = self._blocks[number]
+            if len(hashes) * fpp.get(blocks.column, 1.0) > _MOST_BY_CHANCE:
+                return False
+            num_bytes += blocks.row_bytes * len({blocks.selected_by(hash_) for hash_ in hashes})
+        return num_bytes <= num_files * FOOTER_GUESS
 
     def _any(self, number: int, hashes: Iterable[int], rows: Rows) -> bytes:
         """Return for each slot of a blocks file 0 if it has none of the hashes, else 1."""

@@ -139,13 +139,18 @@ def blocks_contain(blocks: bytes, hash: int) -> bytes:
     return _kernel.check(blocks, _selecting(hash, len(blocks) // BLOCK_BYTES))
 
 
-@lru_cache(maxsize=64)
 def _selecting(hash: int, count: int) -> array[int]:
     """Return `count` hashes that have the bits of `hash` in their block, of which each selects another block."""
+    words = _selectors(count)[:]
+    words[sys.byteorder != "little" :: 2] = array("I", [hash & 0xFFFFFFFF]) * count
+    return words
+
+
+@lru_cache(maxsize=64)
+def _selectors(count: int) -> array[int]:
+    """Return hashes of which each selects another of `count` blocks, as pairs of words."""
     words = array("I", bytes(8 * count))
-    low = sys.byteorder != "little"
-    words[low::2] = array("I", [hash & 0xFFFFFFFF]) * count
-    words[not low :: 2] = array("I", [-(-(index << 32) // count) for index in range(count)])
+    words[sys.byteorder == "little" :: 2] = array("I", [-(-(index << 32) // count) for index in range(count)])
     return words
 
 

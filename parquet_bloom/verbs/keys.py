@@ -217,6 +217,14 @@ class KeySet(HashedKeys):
     why_unprovable: str = ""
     repeats: bool = False
 
+    def owners_by_hash(self) -> dict[int, list[int]]:
+        """Return the indexes of the keys that each hash is of."""
+        found: dict[int, list[int]] = {}
+        for of in (self, self.wide):
+            for hash_, owner in zip(array("Q", of.hashes), of.owners, strict=True):
+                found.setdefault(hash_, []).append(owner)
+        return found
+
     def within(self, known: ColumnStatistics) -> tuple[int, int]:
         """Return start and stop of the points that statistics leave open."""
         if known.is_all_null:

@@ -129,6 +129,8 @@ class Search:
     snapshot: Snapshot | None = None
     index: BloomIndex | None = None
     storage_options: StorageOptions = None
+    by_index: dict[Source, Sequence[int]] = field(default_factory=dict)
+    """The keys that the index leaves possible in files."""
     sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, StatisticsReader] = field(default_factory=dict)
     literals: tuple[Any, ...] | None = None
@@ -205,6 +207,8 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Se
         search.findings.note_kind(_KEYS, leaf)
     filters = () if leaf.text_rule else (*filters_in_footer(footer), *kept.filters)
     may_hold = _by_other_formats(filters, leaf, search)
+    if (passed := search.by_index.get(source)) is not None and not leaf.text_rule:
+        may_hold = _both(may_hold, passed, len(search.keys))
     if may_hold is not None and not any(may_hold):
         return _Searched([])
     found = yield from _search_row_groups(source, footer, leaf, search)
@@ -222,6 +226,14 @@ def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: S
     return may_hold
 
 
+def _both(may_hold: Sequence[int] | None, passed: Iterable[int], num_keys: int) -> Sequence[int]:
+    """Return which keys are among those that passed, and also possible by what was known before."""
+    both = bytearray(num_keys)
+    for key in passed:
+        both[key] = 1 if may_hold is None else may_hold[key]
+    return both
+
+
 def _narrowed(hit: Hit, may_hold: Sequence[int]) -> Hit:
     keys = range(len(may_hold)) if hit.keys is None else hit.keys
     reason = IN_FILTER if hit.reason == NO_FILTER else hit.reason
@@ -229,12 +241,12 @@ def _narrowed(hit: Hit, may_hold: Sequence[int]) -> Hit:
 
 
 def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None) -> set[Source]:
-    """Return the files that the index says hold none of the keys; of many keys each has some by chance."""
-    if search.index is None or len(search.keys) > INDEX_KEYS:
+    """Return the files that the index says hold none of the keys; note which keys the others may hold."""
+    if search.index is None:
         return set()
-    probed: list[Source] = []
+    probed: list[tuple[Source, KeySet]] = []
     filters: list[Filters] = []
-    hashes: set[int] = set()  # files of several types have several for a key; probing all of them is right as well
+    hashes: dict[int, None] = {}  # files of several types have several for a key; probing all of them is right as well
     for source in sources:
         if (file := search.index.find(source)) is None:
             continue
@@ -246,15 +258,32 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
             keys, _ = search.bound(leaf)
             search.findings.note_kind(_KEYS, leaf)
             if not keys.unprovable and not why_uncountable(leaf):
-                hashes.update(array("Q", keys.hashes + keys.wide.hashes))
-                probed.append(source)
+                if not probed or probed[-1][1] is not keys:
+                    hashes.update(dict.fromkeys(array("Q", keys.hashes + keys.wide.hashes)))
+                    if len(hashes) > _MOST_HASHES:
+                        return set()
+                probed.append((source, keys))
                 filters.append(file.filters[leaf.index])
-    (answers,) = search.index.ask([(filters, sorted(hashes))], limits=search.limits, log=log)
-    return {source for source, may_hold in zip(probed, answers, strict=True) if not may_hold}
+    ordered = sorted(hashes)
+    answers = search.index.passing(filters, ordered, limits=search.limits, log=log)
+    if answers is None:
+        return set()
+    excluded = set()
+    owners: dict[int, dict[int, list[int]]] = {}
+    for (source, keys), passing in zip(probed, answers, strict=True):
+        if passing is None:
+            continue
+        of_hashes = owners.get(id(keys)) or owners.setdefault(id(keys), keys.owners_by_hash())
+        passed = [owner for place in passing for owner in of_hashes.get(ordered[place], ())]
+        if passed:
+            search.by_index[source] = passed
+        else:
+            excluded.add(source)
+    return excluded
 
 
-INDEX_KEYS = 64
-"""With more keys the index is not probed: by chance, nearly every file's filter has one of them."""
+_MOST_HASHES = 100_000
+"""With more keys, an index whose filters exclude anything would be too large to be read."""
 
 
 def _by_table(sources: Sequence[Source], search: Search) -> set[Source]:
