@@ -261,7 +261,7 @@ def _moment(name: str, column: Typed, literal: DateLiteral | Timestamp, timezone
     assert column.leaf is not None
     is_date = pa.types.is_date(column.type)
     local = Timestamp(literal.days * DAY) if isinstance(literal, DateLiteral) else literal
-    if local.nanoseconds % 1000:
+    if local.nanoseconds % 1000 and (is_date or column.type.unit != "ns"):  # Spark does not read such columns at all
         raise UnsupportedError(f"Spark has no nanoseconds, so {name} cannot be compared with {literal}")
     if is_date:
         if local.utc:
@@ -369,7 +369,8 @@ def _in_decimal(name: str, literal: Any, integer_digits: int, scale: int) -> Fra
     """Return an exact number. Raises `UnsupportedError` where no DECIMAL holds it and the column's values."""
     if isinstance(literal, DecimalLiteral):
         digits, places = literal.integer_digits, literal.scale
-        if max(digits, integer_digits) + max(places, scale) > DECIMAL_DIGITS:
+        is_read = integer_digits + scale <= DECIMAL_DIGITS  # by Spark, which knows no wider column
+        if is_read and max(digits, integer_digits) + max(places, scale) > DECIMAL_DIGITS:
             raise UnsupportedError(f"Spark rounds {name} and {literal.value} to compare them")
         return Fraction(literal.value)
     return Fraction(literal)
@@ -534,11 +535,17 @@ def _among(scale: _Scale, points: Any) -> _Test:
     if pa.types.is_null(scale.type):
         return _unknown
     values = scale.prepare(points)
-    if pa.types.is_floating(scale.type) and pc.any(pc.equal(values, 0.0)).as_py():
-        values = pa.concat_arrays([values, pa.array([0.0, -0.0], scale.type)])
+    has_nan = False
+    if pa.types.is_floating(scale.type):
+        if pc.any(pc.equal(values, 0.0)).as_py():
+            values = pa.concat_arrays([values, pa.array([0.0, -0.0], scale.type)])
+        has_nan = pc.any(pc.is_nan(values)).as_py()
 
     def test(array: Any) -> Any:
         stored = scale.prepare(array)
-        return _where_valid(array, pc.is_in(stored, value_set=values))
+        is_one = pc.is_in(stored, value_set=values)
+        if has_nan:  # of which there are many, and is_in finds only the same
+            is_one = pc.or_(is_one, pc.fill_null(pc.is_nan(stored), False))
+        return _where_valid(array, is_one)
 
     return test

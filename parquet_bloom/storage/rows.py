@@ -164,7 +164,7 @@ class FileRows:
             table = _opened(pa.BufferReader(data), fields, self._arrow_schema, chunks, num_rows).read(use_threads=False)
             if table.num_rows != num_rows:
                 raise CorruptFileError(f"{at} has {table.num_rows} rows; the footer says {num_rows}")
-            return _with_instants(table, fields)
+            return _as_returned(table, fields)
 
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         key = row_group, leaf.index
@@ -265,17 +265,22 @@ def leaves_of(types: Mapping[str, pa.DataType]) -> tuple[LeafColumn, ...]:
 def _schema(fields: Sequence[Field], arrow_schema: str | None) -> pa.Schema:
     with_values = [field for field in fields if field.leaves]
     empty = _opened(pa.BufferReader(MAGIC), with_values, arrow_schema, [], 0).schema_arrow.empty_table()
-    return _with_instants(empty, with_values).schema.remove_metadata()
+    return _as_returned(empty, with_values).schema.remove_metadata()
 
 
-def _with_instants(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """Return a table whose INT96 columns are instants."""
+def _as_returned(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Return a table whose INT96 columns are instants, and without views, from which pyarrow takes no rows."""
     for number, field in enumerate(fields):
-        is_old = field.is_flat and field.leaves[0].physical_type is PhysicalType.INT96
-        if is_old and pa.types.is_timestamp(table.schema.field(number).type):
-            column = table.column(number).cast(pa.timestamp("us", "UTC"))
-            table = table.set_column(number, table.schema.field(number).with_type(column.type), column)
+        kind = table.schema.field(number).type
+        is_old = field.is_flat and field.leaves[0].physical_type is PhysicalType.INT96 and pa.types.is_timestamp(kind)
+        wanted = pa.timestamp("us", "UTC") if is_old else _VIEWS.get(kind, kind)
+        if wanted != kind:
+            column = table.column(number).cast(wanted)
+            table = table.set_column(number, table.schema.field(number).with_type(wanted), column)
     return table
+
+
+_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 def _opened(

@@ -26,7 +26,7 @@ from parquet_bloom.errors import (
     describe_error,
 )
 from parquet_bloom.format.encryption import Decryption
-from parquet_bloom.format.footer import Footer, Plan, together
+from parquet_bloom.format.footer import Footer, Plan, together, with_tail
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
 from parquet_bloom.format.schema import (
     BYTE_ARRAY,
@@ -208,6 +208,7 @@ def find(
                 table=opened.table,
                 view=declared,
                 open_files={},
+                keeps_answers=False,
                 schemas={},
             )
         )
@@ -272,10 +273,11 @@ class _Group(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A file that may hold rows; None for all of its row groups."""
+    """A file that may hold rows; None for all of its row groups, or if its footer is not at hand."""
 
     source: Source
     groups: list[_Group] | None
+    footer: Footer | None = None
 
 
 class _RowTest:
@@ -336,9 +338,10 @@ class _Condition:
             elif file.not_pruned is not None:
                 failed[source.name] = FailedFile(source.name, file.not_pruned)
             elif source in open_files:
-                bound, _ = open_files[source]
+                bound, known = open_files[source]
                 numbers = [one.row_group for one in file.row_groups if one.is_kept]
-                kept.append(_Kept(source, [_Group(number, bound) for number in numbers if number is not None]))
+                groups = [_Group(number, bound) for number in numbers if number is not None]
+                kept.append(_Kept(source, groups, known.footer))
         return kept
 
     def on(self, shape: _Shape) -> _RowTest:
@@ -546,7 +549,7 @@ class _Footers:
     def of(self, kept: list[_Kept], failed: dict[str, FailedFile], *, strict: bool) -> Iterator[_File]:
         """Yield files that may hold rows with their footers; a file that cannot be read is a failed one."""
         kept = [one for one in kept if self._is_readable(one.source, failed, strict=strict)]
-        plans = ((one.source, footer_of(one.source, self._opened.cache, self._decryption)) for one in kept)
+        plans = ((one.source, self._footer(one)) for one in kept)
         for one, (source, outcome) in zip(kept, drive(plans, limits=self._limits, log=self._log), strict=True):
             try:
                 if isinstance(outcome, Exception):
@@ -556,6 +559,11 @@ class _Footers:
                 if strict:
                     raise
                 failed[source.name] = FailedFile(source.name, describe_error(error))
+
+    def _footer(self, one: _Kept) -> Plan[Footer]:
+        if one.footer is not None:
+            return one.footer
+        return (yield from footer_of(one.source, self._opened.cache, self._decryption))
 
     def _is_readable(self, source: Source, failed: dict[str, FailedFile], *, strict: bool) -> bool:
         table = self._opened.table
@@ -901,7 +909,8 @@ class _Reader:
         ]
         if not leaves:
             return None
-        pages = yield from together([read_pages(footer, row_group, leaf) for leaf in leaves])
+        plans = [read_pages(footer, row_group, leaf) for leaf in leaves]
+        pages = yield from with_tail(footer, together(plans))
         known = {leaf.index: of_leaf for leaf, of_leaf in zip(leaves, pages, strict=True) if of_leaf is not None}
         return self.test.runs(group, footer, known) if known else None
 

@@ -171,8 +171,8 @@ class FileEvaluator:
     """Reads and evaluates files with the options of a call.
 
     `strays` are files that were found not to be Parquet; `view` is how the reader of the files will see them.
-    `open_files` collects what is known of the files that might match, if they may be pruned exactly, and `schemas` a
-    file of each schema.
+    `open_files` collects what is known of the files that might match, if their columns may be read next; with
+    `keeps_answers` also what their filters answered. `schemas` collects a file of each schema.
     """
 
     predicate: Predicate
@@ -189,6 +189,7 @@ class FileEvaluator:
     strays: Strays = field(default_factory=Strays)
     view: View | None = None
     open_files: dict[Source, tuple[BoundPredicate, FileWithFooter]] | None = None
+    keeps_answers: bool = True
     schemas: Schemas | None = None
 
     def plan_exact(self, sources: Sequence[Source], files: list[FileVerdict]) -> ExactPlan:
@@ -369,7 +370,10 @@ class FileEvaluator:
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)
         verdicts = [] if short is None else (yield from with_tail(footer, short))
-        if verdicts and (self.open_files is None or all(verdict.rank is CANNOT for verdict in verdicts)):
+        is_kept = any(verdict.rank is not CANNOT for verdict in verdicts)
+        if verdicts and (self.open_files is None or not is_kept or not self.keeps_answers):
+            if is_kept:
+                self._keep_open(source, bound, FileWithFooter(footer))
             return _record(source, footer, verdicts)
         file = FileWithFooter(footer)
         if filters:
@@ -390,9 +394,15 @@ class FileEvaluator:
             verdicts[row_group] = bound.evaluate(file, row_group)
         if kept.problem and any(equality_columns(self.predicate)):
             verdicts = [v._replace(reason=kept.explained(v.reason)) if v.rank is MIGHT else v for v in verdicts]
-        if self.open_files is not None and any(verdict.rank is not CANNOT for verdict in verdicts):
-            self.open_files[source] = bound, file
+        if any(verdict.rank is not CANNOT for verdict in verdicts):
+            self._keep_open(source, bound, file)
         return _record(source, footer, verdicts)
+
+    def _keep_open(self, source: Source, bound: BoundPredicate, file: FileWithFooter) -> None:
+        if self.open_files is not None:
+            if len(self.open_files) >= _MOST_TAILS:
+                file.footer = file.footer.without_tail()
+            self.open_files[source] = bound, file
 
     def _leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         if self.table is not None:
@@ -420,6 +430,9 @@ class FileEvaluator:
             raise error
         return FileVerdict(source.name, source.size, not_pruned=describe_error(error))
 
+
+_MOST_TAILS = 256
+"""Of so many files what came along with the footer is kept until their columns are read."""
 
 _NO_ROWS = Verdict(CANNOT, "it holds no rows", STATISTICS)
 

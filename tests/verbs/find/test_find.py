@@ -20,6 +20,7 @@ from parquet_bloom import RequestLog, col
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, UnsupportedError
 
 ROWS = 20_000
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +193,33 @@ def test_files_with_other_columns_and_wider_types(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": ["1", "2"]}), tmp_path / "3.parquet")
     with pytest.raises(UnsupportedError, match="differ too much"):
         parquet_bloom.find(tmp_path, "n = 2").to_arrow()
+
+
+@pytest.mark.parametrize("writer", ["clickhouse", "datafusion", "duckdb", "polars", "pyarrow", "spark"])
+def test_keys_of_every_type_find_the_rows_that_hold_them(writer: str) -> None:
+    path = FIXTURES / writer / "all_types.parquet"
+    refused = []
+    for field in pq.read_schema(path):
+        column = pq.read_table(path, columns=[field.name]).column(0)
+        try:
+            values = [None if value is None else repr(value) for value in column.to_pylist()]
+        except (ValueError, OverflowError):  # years that Python has not, bytes that are not UTF-8
+            continue
+        rows = [n for n, value in enumerate(values) if value is not None]
+        if pa.types.is_nested(field.type) or not rows:
+            continue
+        keys = column.take(rows[:3]) if not str(field.type).endswith("_view") else column.to_pylist()[rows[0] :][:1]
+        wanted = {values[row] for row in rows[: 3 if isinstance(keys, pa.ChunkedArray) else 1]}
+        try:
+            found = parquet_bloom.find(path, column=field.name, keys=keys, columns=[], positions=True, timezone="UTC")
+            numbers = found.to_arrow()["row"].to_pylist()
+        except UnsupportedError:
+            refused.append(field.name)
+            continue
+        if pa.types.is_floating(field.type) and {*wanted} & {"0.0", "-0.0"}:
+            wanted |= {"0.0", "-0.0"}
+        assert numbers == [row for row in rows if values[row] in wanted], field
+    assert len(refused) <= 3, refused
 
 
 @pytest.mark.parametrize("arguments", [{}, {"where": "n = 1", "column": "n", "keys": [1]}, {"column": "n"}])
