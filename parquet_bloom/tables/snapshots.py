@@ -169,7 +169,7 @@ class Snapshot:
         if not file.has_deletes:
             return array("q")
         if self.deletes is None:
-            raise UnsupportedError("some of its rows are deleted, and which is not known")
+            raise UnsupportedError(f"some of its rows are deleted, and {self.kind}'s deletion vectors are not read")
         return self.deletes(file)
 
     def unproved(self, file: LiveFile) -> Unproved:

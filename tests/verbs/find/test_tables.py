@@ -357,6 +357,19 @@ def test_rows_of_paimon_are_those_of_paimon(tmp_path: Path, name: str) -> None:
     assert not [name for name in rows[0] if name.startswith("_")]
 
 
+@pytest.mark.parametrize("name", ["append", "evolved", "pk", "pk_dv"])
+def test_earlier_snapshots_of_paimon_have_their_own_rows(tmp_path: Path, name: str) -> None:
+    root = unpacked(f"paimon/{name}", tmp_path)
+    reasons = set()
+    for snapshot, told in json.loads((tmp_path / "answers.json").read_text()).items():
+        found = parquet_bloom.find(root, "id IS NOT NULL", columns=["id"], as_of=snapshot)
+        ids = sorted(found.to_arrow()["id"].to_pylist())
+        reasons |= {error.error for error in found.errors}
+        assert ids == sorted(told["first_column"]) or (found.errors and set(ids) < set(told["first_column"]))
+    assert bool(reasons) == (name in ("pk", "pk_dv"))
+    assert name != "pk_dv" or any("deletion vectors are not read" in reason for reason in reasons)
+
+
 def test_files_that_paimon_merges_are_errors(tmp_path: Path) -> None:
     found = parquet_bloom.find(unpacked("paimon/pk", tmp_path), "id >= 0")
     assert found.to_arrow().num_rows == 0
