@@ -43,12 +43,17 @@ class Deletes:
         """Return the files of position deletes by the data file, and the data files that equality deletes apply to."""
         from pyiceberg.manifest import DataFileContent
         from pyiceberg.table import ManifestGroupPlanner
+        from pyiceberg.transforms import VoidTransform
 
         io: Any = CheckedIO(self._table.io)
         manifests = self._at.manifests(io)
         entries = [entry for one in manifests for entry in one.fetch_manifest_entry(io, discard_deleted=True)]
         equality = [entry for entry in entries if entry.data_file.content == DataFileContent.EQUALITY_DELETES]
-        is_global = {number for number, spec in self._table.specs().items() if not spec.fields}
+        is_global = {
+            number
+            for number, spec in self._table.specs().items()
+            if all(isinstance(field.transform, VoidTransform) for field in spec.fields)  # a dropped one stays as void
+        }
         affected = {
             entry.data_file.file_path
             for entry in entries
