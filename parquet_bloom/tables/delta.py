@@ -378,6 +378,10 @@ class OpenDelta:
                 "writers cannot write the same version"
             )
 
+    def prepare_erasure(self) -> None:
+        """Raise `UnsupportedError` if a test shows that the table's store lets two writers write the same version."""
+        self._log.folder.require_exclusive()
+
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
         if file.is_outside and file.not_excluded != OUTSIDE:

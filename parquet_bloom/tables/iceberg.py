@@ -298,6 +298,9 @@ class OpenIceberg:
         """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
         self.require_committable()
 
+    def prepare_erasure(self) -> None:
+        """Do nothing: what commits need is known without a try."""
+
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
         return self.refusal(file)

@@ -431,6 +431,9 @@ class ErasableTable(OpenTable, Protocol):
     def require_erasable(self) -> None:
         """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
 
+    def prepare_erasure(self) -> None:
+        """Raise `UnsupportedError` if a try shows that commits that delete rows are not safe where the table lies."""
+
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
 

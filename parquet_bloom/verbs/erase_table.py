@@ -99,12 +99,12 @@ class TableErasure:
         for _ in range(ROUNDS):
             planned = self._planned()
             raise_refusals([plan for _, plan in planned], strict=strict)
-            self._require_unreferenced(planned)
+            self._refuse_references(planned)
             todo = self._noted(planned, dry_run)
             if dry_run:
                 return
             if todo:
-                self.table.prepare()
+                self.table.prepare_erasure()
                 remove_leftovers(plan.source for _, plan in todo)
             for start in range(0, len(todo), self.batch):
                 self._do(todo[start : start + self.batch])
@@ -328,7 +328,7 @@ class TableErasure:
 
     # ---- earlier versions, branches and tags -----------------------------------------------
 
-    def _require_unreferenced(self, planned: Sequence[_Task]) -> None:
+    def _refuse_references(self, planned: Sequence[_Task]) -> None:
         """Raise `UnsupportedError` if a branch or a tag has rows with the keys, which no commit to main takes away."""
         references = self.table.references()
         if not references:
@@ -394,13 +394,11 @@ class TableErasure:
 
     def unreferenced(self) -> list[str]:
         """Return the new files of runs that were killed before their commits, which no version of the table has."""
-        return sorted(_new_files(self.table.snapshot, self.storage_options) - self._of_history())
-
-    def _of_history(self) -> set[str]:
-        known = {file.path for file in self.table.snapshot.files}
+        known = [file for file in self.table.snapshot.files if not file.is_outside]
         for _, files in self.table.history():
-            known.update(file.path for file in files)
-        return known
+            known += [file for file in files if not file.is_outside]
+        paths = {file.path for file in known}
+        return sorted(_new_files({path.rpartition("/")[0] for path in paths}, self.storage_options) - paths)
 
 
 def _read(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...]) -> tuple[Footer, LeafColumn]:
@@ -428,13 +426,13 @@ def _beside(path: str) -> str:
     return f"{folder}{slash}{name}-erased-{uuid.uuid4().hex[:12]}.parquet"
 
 
-def _new_files(snapshot: Snapshot, storage_options: StorageOptions) -> set[str]:
-    """Return the files in the directories of live files that have the name of a new file of ours."""
+def _new_files(folders: Iterable[str], storage_options: StorageOptions) -> set[str]:
+    """Return the files in some folders that have the name of a new file of ours."""
     found = set()
-    folders = {file.path.rpartition("/")[0] for file in snapshot.files if not file.is_outside}
     for folder in sorted(folders):
         fs, inner = resolve(folder, None, fsspec_options(storage_options))
         with contextlib.suppress(OSError):
+            fs.invalidate_cache(inner)
             names: Iterator[str] = (posixpath.basename(path) for path in fs.ls(inner, detail=False))
             found |= {f"{folder}/{name}" for name in names if _NEW.fullmatch(name)}
     return found

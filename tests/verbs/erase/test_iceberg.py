@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from files import statuses, table
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.expressions import EqualTo
 
 from parquet_bloom import UnsupportedError, add, erase, index, lookup, verify
 from parquet_bloom.tables.iceberg import OpenIceberg
@@ -174,3 +183,66 @@ def test_a_file_with_deletes_is_refused(catalog: Any) -> None:
     assert "rows with the keys, and delete files apply to it" in refused.error
     assert erased.rows_erased == 2
     assert len(ids(made)) == 40 - 2 - 2
+
+
+KILLED = """
+import sys, parquet_bloom
+sys.path.append(sys.argv[1])
+import lakes
+from pathlib import Path
+with lakes.connected(Path(sys.argv[2])) as found:
+    parquet_bloom.erase(found.load_table("n.t"), "id", list(range(0, 160, 5)), table=True, batch=2)
+"""
+
+
+def kill_and_finish(folder: Path, made: Any, after: float) -> None:
+    """Kills a run that long after its first new file, runs again, and compares the rows."""
+    data = Path(made.location().removeprefix("file://")) / "data"
+    run = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(Path(lakes.__file__).parent), str(folder)], stderr=subprocess.DEVNULL
+    )
+    while run.poll() is None and not list(data.glob("*-erased-*")):
+        time.sleep(0.001)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run.wait(after)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    erased = erase(made, "id", list(range(0, 160, 5)), table=True, batch=2)
+    assert erased.errors == ()
+    assert ids(made) == [row for row in range(160) if row % 5]
+    known = {task.file_path.removeprefix("file://") for task in _all_files(made)}
+    assert {*map(str, data.glob("*-erased-*"))} - known == {*erased.unreferenced}
+
+
+def _all_files(made: Any) -> list[Any]:
+    return [
+        entry.data_file
+        for snapshot in made.refresh().snapshots()
+        for manifest in snapshot.manifests(made.io)
+        for entry in manifest.fetch_manifest_entry(made.io)
+    ]
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1])
+def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, catalog: Any, after: float) -> None:
+    kill_and_finish(tmp_path / "warehouse", lakes.iceberg(catalog, files=8), after)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    files=st.lists(st.lists(st.text("ab", max_size=3) | st.none(), min_size=1, max_size=9), min_size=1, max_size=3),
+    keys=st.sets(st.text("ab", max_size=3), min_size=1),
+)
+def test_whatever_the_rows_those_without_a_key_are_left(
+    catalog: Any, files: list[list[str | None]], keys: set[str]
+) -> None:
+    made = catalog.create_table(f"n.t{uuid.uuid4().hex}", pa.schema([("id", pa.string())]))
+    for rows in files:
+        made.append(pa.table({"id": pa.array(rows, pa.string())}))
+    erased = erase(made, "id", sorted(keys), table=True, batch=1)
+    left = made.refresh().scan().to_arrow()["id"].to_pylist()
+    wanted = [row for rows in files for row in rows if row not in keys]
+    assert sorted(map(repr, left)) == sorted(map(repr, wanted))
+    assert erased.rows_erased == sum(map(len, files)) - len(wanted)
+    for row in {*wanted} - {None}:
+        assert made.scan(row_filter=EqualTo("id", row)).to_arrow().num_rows == wanted.count(row)
