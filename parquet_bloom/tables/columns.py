@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.values.encoding import DECIMAL_DIGITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +99,9 @@ def _decimal(declared: str) -> pa.DataType | None:
     import pyarrow as pa
 
     match = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", declared, re.IGNORECASE)
-    return pa.decimal128(int(match[1]), int(match[2])) if match else None
+    if match is None or not 0 < int(match[1]) <= DECIMAL_DIGITS:
+        return None
+    return pa.decimal128(int(match[1]), int(match[2]))
 
 
 def _struct(fields: Any) -> pa.DataType | None:
