@@ -1,0 +1,57 @@
+"""`find` returns the rows that DuckDB returns, but for a FLOAT column and a number that no FLOAT is."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import LiteralError, UnsupportedError
+from tests.verbs.find.random_conditions import condition, table
+
+ZONE = "America/New_York"
+
+
+def in_duckdb(text: str) -> str:
+    """Returns a condition as DuckDB writes it."""
+    text = re.sub(r"\bat\b", '"at"', text.replace("<=>", "IS NOT DISTINCT FROM").replace("TIMESTAMP_NTZ", "TIMESTAMP"))
+    text = text.replace("TIMESTAMP '", "TIMESTAMPTZ '") if text.startswith('"at"') else text
+    return re.sub(r"X'([0-9A-F]*)'", lambda x: "'" + re.sub("(..)", r"\\x\1", x[1]) + "'::BLOB", text)
+
+
+def test_random_conditions_find_the_rows_that_duckdb_finds(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(table(random.Random(5)), path, row_group_size=100)
+    connection = duckdb.connect()
+    connection.execute(f"SET timezone = '{ZONE}'")
+    rng, compared = random.Random(3), 0
+    source = f"read_parquet('{path}', file_row_number = true)"
+    for _ in range(400):
+        text = condition(rng, 0)
+        if text.startswith("f32") and re.search(r"\b(0\.1|16777217)\b", text):
+            continue  # it narrows the number, and Spark widens the column
+        if text.startswith("at ") and " DATE " in text.replace("(", " "):
+            continue  # without its ICU extension it knows no midnight but that of UTC
+        try:
+            found = parquet_bloom.find(path, text, columns=[], positions=True, timezone=ZONE).to_arrow()
+        except (UnsupportedError, LiteralError):
+            continue
+        theirs = connection.execute(f"SELECT file_row_number FROM {source} WHERE {in_duckdb(text)}").fetchall()
+        assert found["row"].to_pylist() == sorted(row for (row,) in theirs), text
+        compared += 1
+    assert compared > 250
+
+
+@pytest.mark.parametrize(("where", "here", "there"), [("f32 = 0.1", 0, 1), ("f32 = 16777217", 0, 1)])
+def test_duckdb_narrows_a_number_to_float(tmp_path: Path, where: str, here: int, there: int) -> None:
+    import pyarrow as pa
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"f32": pa.array([0.1, 16777216.0], pa.float32())}), path)
+    assert parquet_bloom.find(path, where).to_arrow().num_rows == here
+    assert duckdb.sql(f"FROM '{path}' WHERE {where}").to_arrow_table().num_rows == there
