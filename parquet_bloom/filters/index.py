@@ -28,7 +28,7 @@ import re
 import threading
 import zlib
 from array import array
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
@@ -583,17 +583,20 @@ class BloomIndex:
         None instead of the list if it is not worth reading: nearly every file would have a hash by chance, or the
         blocks are larger than the footers of the files.
         """
-        numbers = {place >> 32 for place in _flat(filters)}
-        if len(hashes) > FEW_HASHES and not self._is_worth_reading(numbers, len(filters), hashes):
+        numbers = sorted({place >> 32 for place in _flat(filters)})
+        is_small = sum(map(self._num_bytes(hashes), numbers)) <= MOST_BYTES
+        if not (is_small and len(hashes) <= FEW_HASHES) and not self._is_worth_reading(numbers, len(filters), hashes):
             return None
         found: dict[tuple[int, int], list[int]] = {}  # by blocks file and slot
         unknown: set[int] = set()
+        rows = self._read_blocks(dict.fromkeys(numbers, hashes), limits, log) if is_small else {}
         for number in numbers:
             blocks = self._blocks[number]
-            each = max(FEW_HASHES, MOST_BYTES // blocks.row_bytes)
+            each = max(1, len(hashes) if is_small else MOST_BYTES // blocks.row_bytes)
             for start in range(0, len(hashes), each):
                 some = hashes[start : start + each]
-                rows = self._read_blocks({number: some}, limits, log)
+                if not is_small:
+                    rows = self._read_blocks({number: some}, limits, log)
                 for place, hash_ in enumerate(some, start):
                     if (row := rows.get((number, blocks.selected_by(hash_)))) is None:
                         unknown.add(number)
@@ -613,16 +616,21 @@ class BloomIndex:
                 answers.append(list(dict.fromkeys(chain.from_iterable(slots))))
         return answers
 
-    def _is_worth_reading(self, numbers: Iterable[int], num_files: int, hashes: Sequence[int]) -> bool:
+    def _num_bytes(self, hashes: Sequence[int]) -> Callable[[int], int]:
+        """Return what tells how many bytes of a blocks file the hashes select."""
+
+        def of(number: int) -> int:
+            blocks = self._blocks[number]
+            return blocks.row_bytes * len({blocks.selected_by(hash_) for hash_ in hashes})
+
+        return of
+
+    def _is_worth_reading(self, numbers: Sequence[int], num_files: int, hashes: Sequence[int]) -> bool:
         """Return whether filters of these blocks files exclude files, and take less than their footers."""
         fpp = {column.column: column.fpp for column in self.version.columns}
-        num_bytes = 0
-        for number in numbers:
-            blocks = self._blocks[number]
-            if len(hashes) * fpp.get(blocks.column, 1.0) > _MOST_BY_CHANCE:
-                return False
-            num_bytes += blocks.row_bytes * len({blocks.selected_by(hash_) for hash_ in hashes})
-        return num_bytes <= num_files * FOOTER_GUESS
+        worst = max((fpp.get(self._blocks[number].column, 1.0) for number in numbers), default=0.0)
+        num_bytes = sum(map(self._num_bytes(hashes), numbers))
+        return len(hashes) * worst <= _MOST_BY_CHANCE and num_bytes <= num_files * FOOTER_GUESS
 
     def _any(self, number: int, hashes: Iterable[int], rows: Rows) -> bytes:
         """Return for each slot of a blocks file 0 if it has none of the hashes, else 1."""

@@ -11,6 +11,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import Cache, RequestLog
+from parquet_bloom.filters import index as stored
 from parquet_bloom.verbs import index
 
 FILES, ROWS = 20, 50
@@ -48,3 +49,17 @@ def test_candidates_are_all_that_is_there_and_few_more(lake: tuple[Path, float],
     elif num_keys > 64:  # by chance, each file has some, so that the index is not read
         assert len(opened) == FILES
     assert list(parquet_bloom.absent(folder, "id", keys)) == [one for one in keys if one not in present]
+
+
+@pytest.mark.parametrize("most_bytes", [1, 2000])
+def test_blocks_are_read_in_parts_if_they_are_many(
+    lake: tuple[Path, float], most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = lake
+    keys = [key(7, 3), None, *(f"no {n}" for n in range(100))]
+    whole = parquet_bloom.lookup(folder, "id", keys, cache=Cache(0)).to_arrow().to_pylist()
+    monkeypatch.setattr(stored, "MOST_BYTES", most_bytes)
+    found = parquet_bloom.lookup(folder, "id", keys, cache=Cache(0)).to_arrow().to_pylist()
+    assert {row["path"] for row in found if row["key"] == key(7, 3)} >= {str(folder / "07.parquet")}
+    assert found == whole or most_bytes == 1  # which is less than a row of blocks
+    assert parquet_bloom.lookup(folder, "id", [None], cache=Cache(0)).to_arrow()["path"].to_pylist() == [None]

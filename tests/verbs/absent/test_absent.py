@@ -13,12 +13,14 @@ import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from files import FIXTURES, PYARROW_CANNOT, SOUND, names
 from hypothesis import given
 from hypothesis import strategies as st
 
 import parquet_bloom
 from parquet_bloom import Cache, RequestLog, absent
+from parquet_bloom.cli.commands import main
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError
 
 NAN = math.nan
@@ -248,3 +250,22 @@ def test_a_key_whose_rows_are_deleted_is_absent(tmp_path: Path) -> None:
         live = set(lakes.iceberg_rows(table.refresh()))
         assert list(absent(table, "id", keys)) == [key for key in keys if key not in live]
         assert len(live) < 40
+
+
+def test_on_the_command_line_the_exit_code_is_grep_s(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", id=["a", "b"])
+    keys = tmp_path / "keys.txt"
+
+    def run(text: str, *options: str) -> tuple[int, str]:
+        keys.write_text(text)
+        done = CliRunner().invoke(main, ["lookup", str(path), "-c", "id", "-k", str(keys), "--absent", *options])
+        return done.exit_code, done.stdout
+
+    assert run("b\nx\na\n") == (0, "x\n")
+    assert run("b\n") == (1, "")
+    assert run("x\n", "--format", "csv") == (0, '"key"\n"x"\n')
+    assert run("x\n", "-o", str(tmp_path / "new.parquet"))[0] == 0
+    assert pq.read_table(tmp_path / "new.parquet").to_pylist() == [{"key": "x"}]
+    assert run("x\n", "--engine", "spark")[0] == 2
+    damaged(path)
+    assert run("a\nx\n")[0] == 2
