@@ -69,7 +69,7 @@ class Absent:
 
     def __bool__(self) -> bool:
         """Raise `TypeError`: no absent keys may mean that all were found, or that files could not be read."""
-        raise TypeError("Absent has no truth value; use len() for its keys, or .unknown")
+        raise TypeError("Absent has no truth value; use .keys, or .unknown")
 
     def __repr__(self) -> str:
         return f"<Absent: {len(self):,} keys, {len(self.unknown):,} unknown, {len(self.errors):,} errors>"
