@@ -52,7 +52,8 @@ from parquet_bloom.verbs.retrofit import carry_out, find_with_targets, is_left_a
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Erased(Table):
-    """The result of `erase`, a row for each file; `stale_indexes` are the indexes that could not be refreshed.
+    """The result of `erase`, a row for each file; `stale_indexes` are the indexes that could not be refreshed, and a
+    table whose earlier versions cannot be read.
 
     Of a table there are also its versions before and after, and the `unreferenced` files: new ones of runs that were
     killed before their commits, which no version has. They lack the rows that were to go then, but no others.

@@ -96,6 +96,9 @@ class TableErasure:
 
     def run(self, *, dry_run: bool, strict: bool) -> None:
         """Erase the rows, and search the files that are live in the end."""
+        if self.ledger is not None:
+            for _ in self.table.history():  # what cannot be read is an error before anything is written
+                pass
         for _ in range(ROUNDS):
             planned = self._planned()
             raise_refusals([plan for _, plan in planned], strict=strict)
@@ -355,7 +358,8 @@ class TableErasure:
 
         How many rows of each key they have is noted for the ledger.
         """
-        live = {file.path for file in self.table.snapshot.files}
+        failed = {recorded for recorded, row in self.rows.items() if row.error}
+        live = {file.path for file in self.table.snapshot.files if file.recorded not in failed}
         unknown = {file.path: file for file in files if file.path not in self.held and file.path not in self.clean}
         fresh = tuple(file for path, file in unknown.items() if path not in live)
         snapshot = dataclasses.replace(self.table.snapshot, files=fresh)
@@ -394,10 +398,14 @@ class TableErasure:
 
     def unreferenced(self) -> list[str]:
         """Return the new files of runs that were killed before their commits, which no version of the table has."""
-        known = [file for file in self.table.snapshot.files if not file.is_outside]
-        for _, files in self.table.history():
-            known += [file for file in files if not file.is_outside]
-        paths = {file.path for file in known}
+        paths = {file.path for file in self.table.snapshot.files if not file.is_outside}
+        try:
+            for _, files in self.table.history():
+                paths |= {file.path for file in files if not file.is_outside}
+        except (ParquetBloomError, OSError) as error:
+            reason = f"earlier versions cannot be read, so files that killed runs left are not known: {error}"
+            self.stale.append(FailedFile(self.table.snapshot.root, reason))
+            return []
         return sorted(_new_files({path.rpartition("/")[0] for path in paths}, self.storage_options) - paths)
 
 

@@ -231,6 +231,37 @@ def test_a_file_that_another_writer_deletes_from_meanwhile(tmp_path: Path, monke
     assert erased.unreferenced == ()
 
 
+def test_a_compaction_that_began_before_does_not_bring_rows_back(tmp_path: Path, monkeypatch: Any) -> None:
+    lakes.delta(tmp_path, files=4)
+    early, commit = DeltaTable(str(tmp_path)), OpenDelta.erase
+
+    def before_compaction(opened: Any, *arguments: Any) -> Any:
+        made = commit(opened, *arguments)
+        with pytest.raises(DeltaError, match="concurrent"):
+            early.optimize.compact()
+        return made
+
+    monkeypatch.setattr(OpenDelta, "erase", before_compaction)
+    assert erase(tmp_path, "id", [3, 25], table=True).errors == ()
+    assert lakes.delta_rows(tmp_path) == sorted({*range(80)} - {3, 25})
+
+
+def test_earlier_versions_that_cannot_be_read(tmp_path: Path, monkeypatch: Any) -> None:
+    lakes.delta(tmp_path, files=2)
+
+    def damaged(opened: Any) -> Any:
+        raise UnsupportedError("the log is not whole")
+
+    monkeypatch.setattr(OpenDelta, "history", damaged)
+    ledger = tmp_path / "ledger.json"
+    with pytest.raises(UnsupportedError, match="not whole"):
+        erase(tmp_path, "id", [3], table=True, ledger=ledger, ledger_keys="plain")
+    assert DeltaTable(str(tmp_path)).version() == 1
+    (failed,) = erase(tmp_path, "id", [3], table=True).errors
+    assert "earlier versions cannot be read" in failed.error
+    assert not has_key(tmp_path, [3])
+
+
 def test_a_writer_that_keeps_appending(tmp_path: Path) -> None:
     lakes.delta(tmp_path, files=20, rows=10)
     stop, written = threading.Event(), []

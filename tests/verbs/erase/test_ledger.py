@@ -62,6 +62,15 @@ def test_versions_whose_files_are_gone_hold_nothing(tmp_path: Path) -> None:
     assert [(row["held_by"], row["expire_with"]) for row in rows_of(second)] == [([], None)]
 
 
+def test_a_file_that_was_refused_is_among_those_of_earlier_versions(tmp_path: Path) -> None:
+    root, ledger = tmp_path / "t", tmp_path / "ledger.json"
+    lakes.delta(root, files=1)
+    lakes.give_deletion_vector(root, [3])
+    erased = erase(root, "id", [3], table=True, ledger=ledger, ledger_secret=SECRET)
+    assert statuses(erased) == ["refused"]
+    assert [(row["rows_erased"], row["held_by"]) for row in rows_of(ledger)] == [(0, ["0"])]
+
+
 def test_the_history_from_a_checkpoint_on(tmp_path: Path) -> None:
     root = tmp_path / "t"
     lakes.delta(root, files=3, configuration={"delta.logRetentionDuration": "interval 0 days"})
