@@ -93,7 +93,10 @@ def row_filter(predicate: Predicate, typed: Callable[[ColumnPath], Typed], *, ti
 
 def key_filter(path: ColumnPath, column: Typed, keys: Any) -> RowFilter:
     """Return the condition that a column equals one of `keys`, an Arrow array of the column's own type."""
-    test = _among(_scale(format_path(path), column, None), keys)
+    import pyarrow as pa
+
+    are_floats = pa.types.is_floating(keys.type)  # to compare with in DOUBLE, also if the column has none
+    test = _among(_scale(format_path(path), column, FloatLiteral(0.0) if are_floats else None), keys)
     return RowFilter((path,), lambda columns: test(columns[path]))
 
 

@@ -29,9 +29,9 @@ from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.values.matching import KeyTable
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
-from parquet_bloom.verbs.find import deleted_rows
 from parquet_bloom.verbs.keys import plain_entries, python_values, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, mark, outcomes
 from parquet_bloom.verbs.opening import Opened, open_files

@@ -233,3 +233,8 @@ def test_a_column_named_path_is_not_hidden_by_positions(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="column path"):
         parquet_bloom.find(tmp_path, "n = 1", positions=True)
     assert parquet_bloom.find(tmp_path, "n = 1").to_arrow().to_pylist() == [{"path": "x", "n": 1}]
+
+
+def test_keys_of_several_types_are_compared_exactly(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "a.parquet")
+    assert parquet_bloom.find(tmp_path, column="n", keys=[1, 1.5, 3.0]).to_arrow()["n"].to_pylist() == [1, 3]
