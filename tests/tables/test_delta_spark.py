@@ -28,6 +28,7 @@ from parquet_bloom import (
     CorruptFileError,
     UnsupportedError,
     add,
+    erase,
     lookup,
     prune,
 )
@@ -455,3 +456,24 @@ def test_columns_go_by_the_table_s_names(tmp_path: Path) -> None:
     assert {each.column for row in added.rows for each in row.filters} == {"name"}
     assert {each.column for row in added.rows for each in row.skipped} == {"id"}
     assert [index.column for index in parquet_bloom.index.create(root, ["name"]).rows] == ["name"]
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_rows_are_erased_from_tables_with_features_that_deltalake_lacks(tmp_path: Path, name: str) -> None:
+    root = unpacked(f"delta_spark/{name}", tmp_path)
+    before, old = snapshot_of(root), logged(root, "add")
+    gone = ids(before)[:1]
+    erased = erase(root, "id", gone, table=True)
+    assert (erased.errors, erased.rows_erased) == ((), 1)
+    assert ids(snapshot_of(root)) == ids(before)[1:]
+    assert version_of(root) == before.version + 1
+    for action in lakes.actions(root, version_of(root))[1:]:
+        if "add" in action:
+            (was,) = (old[path] for path in old if action["add"]["path"].startswith(path.removesuffix(".parquet")))
+            for kept in ("tags", "partitionValues", "clusteringProvider"):
+                assert action["add"].get(kept) == was.get(kept)
+            new, then = (json.loads(add["stats"]) for add in (action["add"], was))
+            assert new["numRecords"] == then["numRecords"] - 1
+            for part in ("minValues", "maxValues", "nullCount"):
+                assert new[part].keys() == then[part].keys()
+                assert {type(value) for value in new[part].values()} == {type(value) for value in then[part].values()}

@@ -109,15 +109,39 @@ def test_statistics_of_many_types(tmp_path: Path) -> None:
     assert reader.read_all()["id"].to_pylist() == [2]
 
 
-def test_partitions_with_odd_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mapping", ["none", "name"])
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_partitions_with_odd_names(tmp_path: Path, mapping: str, is_checkpointed: bool) -> None:
     rows = lakes.odd_rows()
-    write_deltalake(str(tmp_path), rows, partition_by=["p"])
+    properties = {} if mapping == "none" else {"delta.columnMapping.mode": mapping}
+    write_deltalake(str(tmp_path), rows, partition_by=["p"], configuration=properties)
+    if is_checkpointed:
+        DeltaTable(str(tmp_path)).create_checkpoint()
     keys = [0, 1, 6, 20]
     erased = erase(tmp_path, "id", keys, table=True)
     assert (erased.rows_erased, erased.errors) == (4, ())
     left = pa.RecordBatchReader.from_stream(DeltaTable(str(tmp_path)).scan()).read_all().select(rows.column_names)
     wanted = [row for row in rows.to_pylist() if row["id"] not in keys]
     assert sorted(left.to_pylist(), key=lambda row: row["id"]) == wanted
+    statistics = [json.loads(add["stats"]) for add in lakes.adds(tmp_path, 1)]
+    assert all(set(each["nullCount"]) == set(each["minValues"]) != set() for each in statistics)
+    found = pa.RecordBatchReader.from_stream(DeltaTable(str(tmp_path)).scan(predicate="id = 7")).read_all()
+    assert found.num_rows == 1
+
+
+def test_in_commit_timestamps_rise(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    (metadata,) = [action["metaData"] for action in lakes.actions(tmp_path, 0) if "metaData" in action]
+    metadata["configuration"] |= {"delta.enableInCommitTimestamps": "true"}
+    metadata["configuration"] |= {"delta.inCommitTimestampEnablementVersion": "1"}
+    future = int(time.time() * 1000) + 10**9
+    metadata["configuration"] |= {"delta.inCommitTimestampEnablementTimestamp": str(future)}
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
+    information = {"inCommitTimestamp": future, "timestamp": future, "operation": "UPGRADE PROTOCOL"}
+    lakes.log(tmp_path, 1, {"commitInfo": information}, {"protocol": protocol}, {"metaData": metadata})
+    assert erase(tmp_path, "id", [3], table=True).errors == ()
+    assert lakes.actions(tmp_path, 2)[0]["commitInfo"]["inCommitTimestamp"] == future + 1
+    assert lakes.delta_rows(tmp_path) == [row for row in range(20) if row != 3]
 
 
 def test_a_file_from_before_the_column_has_none_of_the_keys(tmp_path: Path) -> None:
