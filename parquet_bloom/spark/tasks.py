@@ -166,8 +166,7 @@ def frame_of(
 def _shared_out(snapshot: Snapshot, sources: Sequence[Source], shares: Sequence[list[str]]) -> list[Snapshot]:
     """Return what the snapshot says of the files of each share, in their order."""
     files = dict(zip(map(name_of, sources), snapshot.files, strict=True))
-    bare = replace(snapshot, recorded=None, columns=None, deletes=None)  # what no task needs, and cannot be pickled
-    return [replace(bare, files=tuple(files[name] for name in share)) for share in shares]
+    return [replace(snapshot, files=tuple(files[name] for name in share), recorded=None) for share in shares]
 
 
 def only(part: Snapshot, paths: Sequence[str], kept: Iterable[str]) -> Snapshot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -145,7 +145,7 @@ class Snapshot:
     `hidden` are top-level columns that files have, but whose values in them are not the table's.
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
-    `deletes` returns what `deleted_rows` does.
+    `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
     """
 
     kind: str
@@ -160,6 +160,10 @@ class Snapshot:
     text_rules: dict[str, str] = field(default_factory=dict)
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (getattr(self, each.name) for each in fields(self))
+        return Snapshot, tuple(None if callable(value) else value for value in values)
 
     def deleted_rows(self, file: LiveFile) -> array[int]:
         """Return the numbers of a file's deleted rows, ascending, each once.
