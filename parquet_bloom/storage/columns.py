@@ -1,4 +1,4 @@
-"""Decodes pages as they are stored: a column chunk -> its values, as physical Arrow arrays (rows.py: as pyarrow reads them).
+"""Decodes pages as they are stored: a column chunk -> its values, as physical Arrow arrays. (rows.py: as pyarrow does.)
 
 A filter holds what the pages hold, not what Arrow makes of it: pyarrow wraps the years that a nanosecond cannot hold,
 shortens decimals in byte arrays, and narrows small integers. So pyarrow is given a footer of our own with one column
