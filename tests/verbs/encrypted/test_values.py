@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -202,7 +203,7 @@ def test_the_index_of_encrypted_files_needs_leave(lake: Path) -> None:
     assert failed(state) == {"e.parquet": UNENCRYPTED, "s.parquet": UNENCRYPTED}
     assert [(row.column, row.files, row.files_missing) for row in state] == [("id", 1, 2), ("other", 2, 1)]
     stored = b"".join(path.read_bytes() for path in (lake / "_bloom_index").iterdir())
-    assert b"e.parquet" not in stored
+    assert not re.search(rb"(?<![0-9a-z])e\.parquet", stored)  # a segment may be called 0123456789abcdee.parquet
     state = index.refresh(lake, decryption=KEYS, allow_unencrypted=True)
     assert (state.errors, state.built, [row.files for row in state]) == ((), 3, [3, 3])
     for keys in (None, KEYS):
