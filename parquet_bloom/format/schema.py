@@ -167,7 +167,7 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
 _MAX_DEPTH = 200
 
 _MOST_NAMES = 20_000_000
-"""Paths are kept whole, so a few bytes of a schema may stand for `_MAX_DEPTH` names."""
+"""Paths are kept whole, so a few bytes of a schema may become `_MAX_DEPTH` names."""
 
 _PHYSICAL_TYPES = {int(kind): kind for kind in PhysicalType}
 _REPETITIONS = {int(kind): kind for kind in Repetition}

@@ -296,7 +296,7 @@ _HEADER_BYTES = 64 * 1024
 
 
 def _first_header(chunk: Any, part: bytes) -> Any:
-    """Return the header of a chunk's first data page; of a chunk without pages one that says nothing."""
+    """Return the header of a chunk's first data page; of a chunk without pages an empty one."""
     at = chunk.data_page_offset - pages_extent(chunk)[0]
     if at >= len(part):
         return ttypes.PageHeader()

@@ -208,7 +208,7 @@ class Snapshot:
     def found(self, storage_options: StorageOptions = None) -> tuple[list[Source], Snapshot]:
         """Return what `sources` does, and the snapshot with the losses: files that are gone, or shorter than recorded.
 
-        What stands for these among the sources must not be read, as for those outside of the table's directory.
+        The sources of these must not be read, nor those of files outside of the table's directory.
         """
         inside = dict.fromkeys(file.path for file in self.files if not file.is_outside)  # a table may have a file twice
         lost: dict[str, OSError] = {}
@@ -302,7 +302,7 @@ class Snapshot:
 
 
 def untouched(file: LiveFile) -> Source:
-    """Return what stands for a file of a table that must not be read, and is not there."""
+    """Return the source of a table's file that must not be read."""
     nowhere = f"/{file.path.lstrip('/')}"
     return Source(LOCAL, file.path, file.path, file.size, version="", relative=nowhere, is_mtime_stable=False)
 

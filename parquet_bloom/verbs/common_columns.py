@@ -218,7 +218,7 @@ class CommonColumns:
                 for leaf in file.footer.leaves
                 if (shown := shown_as.get(leaf.path[0])) is not None
             }
-            leaves = of_file | leaves
+            leaves |= {path: leaf for path, leaf in of_file.items() if path not in leaves or not _is_proleptic(leaf)}
             if declared is not None:
                 declared.see(of_file)
         own_types = [one if declared is None else declared.undeclared(one) for one in schemas.values()]
@@ -317,6 +317,10 @@ class CommonColumns:
         if positions and (taken := [name for name in POSITION if name in names]):
             raise UnsupportedError(f"the files have a column {taken[0]}, too; choose others by columns=")
         return chosen
+
+
+def _is_proleptic(leaf: LeafColumn) -> bool:
+    return leaf.logical_type is not None and leaf.logical_type.is_proleptic
 
 
 def _is_typed(texts: Iterable[Mapping[str, str | None]], name: str) -> bool:

@@ -111,9 +111,10 @@ class RowReader:
             plans = ((file.source, self._read(file, group)) for file, group in some)
             return drive(plans, limits=self.limits, log=self.log)
 
-        is_local = all(file.source.is_local for file, _ in units)
+        if not all(file.source.is_local for file, _ in units):
+            return read(units)
         num_bytes = sum(file.rows.num_bytes(group.row_group, self._first(file)) for file, group in units)
-        threads = min(num_threads(None), len(units), 1 + num_bytes // THREAD_WORTH) if is_local else 1
+        threads = min(num_threads(None), len(units), 1 + num_bytes // THREAD_WORTH)
         if threads <= 1:
             return read(units)
         done = map_in_order(lambda unit: list(read([unit])), units, threads, threading.Event())

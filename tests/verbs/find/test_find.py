@@ -238,3 +238,16 @@ def test_a_column_named_path_is_not_hidden_by_positions(tmp_path: Path) -> None:
 def test_keys_of_several_types_are_compared_exactly(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "a.parquet")
     assert parquet_bloom.find(tmp_path, column="n", keys=[1, 1.5, 3.0]).to_arrow()["n"].to_pylist() == [1, 3]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_days_before_1582_are_refused_if_the_writer_of_any_file_may_have_shifted_them(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    sure, unsure = (tmp_path / f"{name}.parquet" for name in names)
+    pq.write_table(pa.table({"day": [date(1500, 1, 1), date(2024, 1, 1)]}), sure)
+    unsure.write_bytes(sure.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-of-nobody"))
+    assert parquet_bloom.find(sure, "day = DATE '1500-01-01'").to_arrow().num_rows == 1
+    with pytest.raises(UnsupportedError, match="1582"):
+        parquet_bloom.find(tmp_path, "day = DATE '1500-01-01'")
+    assert parquet_bloom.find(tmp_path, "day = DATE '2024-01-01'").to_arrow().num_rows == 2
