@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from parquet_bloom.errors import CorruptFileError, UnsupportedError, describe_error
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError, describe_error
 from parquet_bloom.filters import hudi
 from parquet_bloom.filters.parquet import stored_filter, why_distrusted
 from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_offset_indexes, require_apart
@@ -277,6 +277,10 @@ def preview_erasure(plan: ErasePlan) -> FileErased:
     assert footer is not None
     if plan.empties:
         return plan.result("planned")
+    try:
+        run(plan.source, _read_filters(plan))
+    except (ParquetBloomError, OSError) as error:
+        return plan.refused(error)
     estimate = len(MAGIC) + len(footer.raw) + 8
     dropped = {*plan.dropped}
     for number, group in enumerate(footer.row_groups):
@@ -379,17 +383,24 @@ def _read_filters(plan: ErasePlan) -> Plan[_OldFilters]:
     extents: dict[tuple[int, int], ByteRange] = {}
     rates: dict[tuple[int, int], float] = {}
     lost: dict[str, None] = {}
+    dropped = {*plan.dropped}
     for row_group, leaf in footer.chunks_with_filters(footer.leaves):
+        if row_group in dropped:
+            continue
         key = row_group, leaf.index
         stored = yield from stored_filter(footer, row_group, leaf)
         if stored is None:
             continue
         if stored.problem is not None or stored.location is None:
-            lost[f"the filters of column {leaf.name} were left out: {stored.problem}"] = None
+            lost[f"the filters of column {leaf.name} are not kept: {stored.problem}"] = None
         elif row_group not in plan.kept:
             offset = stored.location.offset
             extents[key] = ByteRange(offset, offset + stored.length)
-        elif stored.bloom is not None and not why_unbuildable(leaf):
+        elif reason := why_unbuildable(leaf):
+            lost[f"the filters of column {leaf.name} are not built again where row groups are rewritten: {reason}"] = (
+                None
+            )
+        elif stored.bloom is not None:
             rates[key] = min(max(stored.bloom.fpp, LEAST_RATE), MOST_RATE)
     plan.notes += lost
     return _OldFilters(extents, rates)
@@ -412,8 +423,6 @@ def _add_filters(
     chunks = WrittenChunks(plan.source, new, lambda start, stop: out.read(start, stop - start))
     edits: Edits = {}
     for (old, index), rate in rates.items():
-        if old not in numbers:
-            continue
         row_group, leaf = numbers[old], new.leaves[index]
         if not chunks.value_bound(row_group, leaf):
             continue

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from deltalake import write_deltalake
 from encrypted import encrypted
 from files import FIXTURES, fixture, footer_bytes, only_error, opened, snapshot, statuses, with_footer, write
-from kinds import KINDS, write_kind
+from kinds import KINDS, with_filters, write_kind
 
 from parquet_bloom import (
     ColumnNotFoundError,
@@ -41,6 +41,7 @@ from parquet_bloom import (
 )
 from parquet_bloom.cli.commands import main
 from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import local_files
 from parquet_bloom.storage.columns import ColumnChunks
@@ -316,6 +317,47 @@ def with_codec(data: bytes, codec: int) -> bytes:
     for group in metadata.row_groups:
         group.columns[0].meta_data.codec = codec
     return with_footer(data, encode(metadata))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("BOOLEAN", "the filters of column v are not kept: parquet-java writes empty BOOLEAN filters"),
+        ("INTERVAL", "the filters of column v are not kept: "),
+        ("FLOAT16", "the filters of column v are not built again where row groups are rewritten: DuckDB hashes"),
+        ("DECIMAL(60) FIXED(26)", "the filters of column v are not built again where row groups are rewritten: DuckDB"),
+        ("INT64", None),
+    ],
+)
+def test_filters_that_go_are_told(tmp_path: Path, kind: str, said: str | None) -> None:
+    file, keys = tmp_path / "x.parquet", tmp_path / "keys.txt"
+    bloom = SplitBlockBloomFilter(32)
+    bloom.insert(bytes(8))
+    with_filters(write_kind(tmp_path / "plain.parquet", kind), file, bloom, ["v"])
+    keys.write_text("5")
+    (planned,) = erase(file, "k", [5], dry_run=True)
+    ran = CliRunner().invoke(main, ["erase", str(file), "-c", "k", "-k", str(keys), "--yes", "--json"])
+    (done,) = map(json.loads, ran.output.splitlines())
+    assert (done["status"], done["row_groups_rewritten"]) == ("written", 1)
+    assert planned.notes == (*done["notes"],)
+    assert len(planned.notes) == (said is not None)
+    with_filter = {group.row_group for group in inspect(file, "v").rows}
+    assert (0 in with_filter) == (said is None)
+    if said is not None:
+        assert planned.notes[0].startswith(said)
+
+
+def test_filters_that_go_are_printed_below_their_file(tmp_path: Path) -> None:
+    file, keys = tmp_path / "x.parquet", tmp_path / "keys.txt"
+    bloom = SplitBlockBloomFilter(32)
+    bloom.insert(bytes(8))
+    with_filters(write_kind(tmp_path / "plain.parquet", "FLOAT16"), file, bloom, ["v"])
+    keys.write_text("5")
+    for how in ("--dry-run", "--yes"):
+        ran = CliRunner().invoke(main, ["erase", str(file), "-c", "k", "-k", str(keys), how])
+        first, second, *_ = ran.output.splitlines()
+        assert first.startswith(f"{file}: 1 row ")
+        assert second.startswith("  the filters of column v are not built again where row groups are rewritten: ")
 
 
 def test_a_base_file_of_hudi_is_refused(tmp_path: Path) -> None:
