@@ -550,6 +550,8 @@ def print_erased(erased: Erased) -> None:
     for row in erased.rows:
         would = "would be " if row.status == "planned" else ""
         rows = count_text(row.rows_erased, "row")
+        if row.rows_deleted_before:
+            rows += f" (the table had already deleted {row.rows_deleted_before:,})"
         if row.error:
             _refuse(row.path, f"refused: {row.error}")
         elif row.status in ("written", "planned") and row.bytes_written:

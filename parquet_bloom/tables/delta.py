@@ -33,7 +33,7 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, f
 from parquet_bloom.storage.folder import links_in
 from parquet_bloom.storage.listing import LOCAL, StorageOptions, is_local, names_in, resolve
 from parquet_bloom.tables.columns import of_delta
-from parquet_bloom.tables.delta_erased import metrics, statistics_of, why_not_erased
+from parquet_bloom.tables.delta_erased import BY_SPARK, metrics, statistics_of, why_not_erased
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
@@ -314,16 +314,19 @@ class OpenDelta:
             return _ELSEWHERE
         if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
             return "deltalake would write its path differently from the log, and its rows would appear twice"
-        return self._why_left(file)
+        if reason := self._why_left(file):
+            return reason
+        add = self._logged(file)
+        if file.has_deletes or (add is not None and add["deletionVector"]):
+            return (
+                "it has a deletion vector, and its deleted rows would come back; run OPTIMIZE or REORG ... PURGE first"
+            )
+        return None
 
     def _why_left(self, file: LiveFile) -> str | None:
         add = self._logged(file)
         if add is None:
             return "its entry is not in the commits and checkpoints that can be read"
-        if file.has_deletes or add["deletionVector"]:
-            return (
-                "it has a deletion vector, and its deleted rows would come back; run OPTIMIZE or REORG ... PURGE first"
-            )
         if add["baseRowId"] is not None:
             return "it has row ids, which a commit would lose"
         return None
@@ -369,7 +372,10 @@ class OpenDelta:
 
     def require_erasable(self) -> None:
         """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
-        self.require_committable()
+        try:
+            self.require_committable()
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error}; {BY_SPARK}") from None
         if reason := why_not_erased(self._log.configuration):
             raise UnsupportedError(f"{self._root} cannot be committed to: {reason}")
         if not self._log.folder.may_be_exclusive:
@@ -386,7 +392,13 @@ class OpenDelta:
         """Return why no row of this file can be erased without harm, or None."""
         if file.is_outside and file.not_excluded != OUTSIDE:
             return for_writing(file.not_excluded)
-        return _ELSEWHERE if file.is_outside or _is_absolute(unquote(file.recorded)) else self._why_left(file)
+        if file.is_outside or _is_absolute(unquote(file.recorded)):
+            return _ELSEWHERE
+        reason = self._why_left(file)
+        add = self._logged(file)
+        if add is not None and file.has_deletes != bool(add["deletionVector"]):
+            reason = "deltalake and the log do not agree on whether it has a deletion vector"
+        return f"{reason}; {BY_SPARK}" if reason else None
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
         """Delete rows in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
@@ -398,10 +410,11 @@ class OpenDelta:
         now = self._time_after(before.version)
         sizes = [one.new.size for one in erasures if one.new is not None]
         erased, left = (sum(each) for each in zip(*((one.rows_erased, one.rows_left) for one in erasures), strict=True))
+        vectors = sum(one.old.has_deletes for one in erasures)
         information = {
             **self._information("DELETE", before.version, now, f"parquet-bloom: {what}"),
             "operationParameters": {"predicate": json.dumps([what])},
-            "operationMetrics": metrics([one.old.size for one in erasures], sizes, erased, left),
+            "operationMetrics": metrics([one.old.size for one in erasures], sizes, erased, left, vectors),
         }
         actions = [action for one in erasures for action in self._erasing(one, now)]
         data = _entry([{"commitInfo": information}, *actions])
@@ -685,9 +698,11 @@ def _entry(actions: Sequence[dict[str, Any]]) -> bytes:
 def _removal(add: dict[str, Any], size: int, now: int, *, changes_data: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a file's remove action, and what the file that takes its place keeps of its add action."""
     kept = {name: add[name] for name in ("tags", "clusteringProvider") if add[name] is not None}
+    vector = {name: value for name, value in (add["deletionVector"] or {}).items() if value is not None}
     gone = {"path": add["path"], "deletionTimestamp": now, "extendedFileMetadata": True, "size": size}
     file = {"partitionValues": add["partitionValues"] or {}, "dataChange": changes_data}
-    return {**gone, **file, **{name: value for name, value in kept.items() if name == "tags"}}, kept
+    with_vector = {"deletionVector": vector} if vector else {}
+    return {**gone, **file, **with_vector, **{name: value for name, value in kept.items() if name == "tags"}}, kept
 
 
 def _as_logged(path: str) -> str:

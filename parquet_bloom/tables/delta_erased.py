@@ -124,7 +124,9 @@ def _shortened(key: Key, is_high: bool) -> str | None:
 # ---- the commit ----------------------------------------------------------------------------
 
 
-def metrics(removed: Sequence[int], added: Sequence[int], rows_erased: int, rows_left: int) -> dict[str, str]:
+def metrics(
+    removed: Sequence[int], added: Sequence[int], rows_erased: int, rows_left: int, vectors_removed: int
+) -> dict[str, str]:
     """Return the metrics of a DELETE, from the sizes of files that were removed and added."""
     counts = {
         "numRemovedFiles": len(removed),
@@ -135,10 +137,14 @@ def metrics(removed: Sequence[int], added: Sequence[int], rows_erased: int, rows
         "numCopiedRows": rows_left,
         "numAddedChangeFiles": 0,
         "numDeletionVectorsAdded": 0,
-        "numDeletionVectorsRemoved": 0,
+        "numDeletionVectorsRemoved": vectors_removed,
         "numDeletionVectorsUpdated": 0,
     }
     return {name: str(count) for name, count in counts.items()}
+
+
+BY_SPARK = "delete the rows with Spark, and then run REORG TABLE ... APPLY (PURGE)"
+"""What to do instead about a table that is refused."""
 
 
 def why_not_erased(configuration: Mapping[str, str]) -> str | None:
@@ -157,4 +163,4 @@ def _is_on(configuration: Mapping[str, str], name: str) -> bool:
     return configuration.get(name, "").lower() == "true"
 
 
-__all__ = ["metrics", "statistics_of", "why_not_erased"]
+__all__ = ["BY_SPARK", "metrics", "statistics_of", "why_not_erased"]

@@ -28,7 +28,7 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
 from parquet_bloom.tables.columns import of_iceberg
 from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
-from parquet_bloom.tables.iceberg_deletes import Deletes
+from parquet_bloom.tables.iceberg_deletes import EQUALITY, Deletes
 from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement
@@ -72,6 +72,7 @@ class OpenIceberg:
         self._files = Root(_root(self._table), allow_outside=allow_outside)
         self._reload()
         self._entries: dict[str, Any] = {}
+        self._deletes: Deletes | None = None
         self._times: Counter[str] = Counter()
         self.snapshot = self._read(self._current()) if as_of is None else self._read_as_of(as_of)
 
@@ -141,6 +142,7 @@ class OpenIceberg:
             entries.append(entry)
             files.append(self._live_file(entry, schema, has_deletes))
         self._entries = {entry.file_path: entry for entry in entries}
+        self._deletes = deletes
         self._times = Counter(entry.file_path for entry in entries)
         mapping = self._table.name_mapping()
         mapped = {name: each.field_id for each in mapping.root for name in each.names} if mapping else None
@@ -249,6 +251,9 @@ class OpenIceberg:
             return for_writing(file.not_excluded)
         if file.has_deletes:
             return "delete files apply to it (or may), and its deleted rows would come back; compact the table first"
+        return self._why_left(file)
+
+    def _why_left(self, file: LiveFile) -> str | None:
         if self._times[file.recorded] > 1:
             return "the table lists it more than once; remove it and add it once"
         spec = self._table.specs()[self._entries[file.recorded].spec_id]
@@ -296,6 +301,11 @@ class OpenIceberg:
 
     def require_erasable(self) -> None:
         """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
+        if self._table.format_version >= 3:
+            raise UnsupportedError(
+                f"{self._files.location} has Iceberg's format version 3, whose row ids pyiceberg would renumber; "
+                f"delete the rows with Spark, and then {_APPLYING}"
+            )
         self.require_committable()
 
     def prepare_erasure(self) -> None:
@@ -303,7 +313,11 @@ class OpenIceberg:
 
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
-        return self.refusal(file)
+        if file.is_outside:
+            return for_writing(file.not_excluded)
+        if file.has_deletes and self._deletes is not None and self._deletes.are_by_value(file):
+            return f"{EQUALITY}; first {_APPLYING}"
+        return self._why_left(file)
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
         """Delete rows in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
@@ -380,6 +394,8 @@ class OpenIceberg:
             f"the commit to {root} failed, and whether the catalog has it is not known: {error}"
         ) from error
 
+
+_APPLYING = "run rewrite_data_files with the option delete-file-threshold 1, which applies the deletes"
 
 # ---- files ---------------------------------------------------------------------------------
 

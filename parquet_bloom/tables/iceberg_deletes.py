@@ -29,7 +29,7 @@ class Deletes:
 
     def of(self, file: LiveFile) -> array[int]:
         """Return the numbers of a file's deleted rows; see `Snapshot.deleted_rows`."""
-        if self.files is None and file.recorded in self._besides_equality[1]:
+        if self.are_by_value(file):
             raise UnsupportedError(EQUALITY)
         files = self._besides_equality[0] if self.files is None else self.files
         found = (self._read(one).get(file.recorded, ()) for one in files.get(file.recorded, ()))
@@ -37,6 +37,10 @@ class Deletes:
         if any(part.null_count for part in parts):
             raise CorruptFileError("a position in a file of deletes is NULL")
         return array("q", sorted(set(chain.from_iterable(part.to_pylist() for part in parts))))
+
+    def are_by_value(self, file: LiveFile) -> bool:
+        """Return whether equality deletes apply to a file."""
+        return self.files is None and file.recorded in self._besides_equality[1]
 
     @cached_property
     def _besides_equality(self) -> tuple[dict[str, set[Any]], set[str]]:

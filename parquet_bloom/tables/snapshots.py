@@ -376,13 +376,15 @@ class Swap:
 class Erasure:
     """A file of a table, some rows of which are to go: `new`, in the same directory, has the others.
 
-    Both `new` and its `footer` are None if no row is left.
+    Both `new` and its `footer` are None if no row is left. `deleted` are the numbers of the rows that the table had
+    already deleted, which `new` does not have either; `rows_erased` counts the others that go.
     """
 
     old: LiveFile
     new: Source | None
     footer: Footer | None
     rows_erased: int
+    deleted: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def name(self) -> str:
@@ -467,10 +469,12 @@ def check_erasures(table: ErasableTable, erasures: Sequence[Erasure]) -> None:
         now = live.pop(old.recorded, None)
         if now is None or now.size != old.size:
             raise ConcurrentChangeError(f"{old.path} is no longer in {table.snapshot.root}; nothing was committed")
-        if now.num_rows is not None and now.num_rows != erasure.rows_left + erasure.rows_erased:
+        if now.num_rows not in (None, erasure.rows_left + erasure.rows_erased + len(erasure.deleted)):
             raise UnsupportedError(f"{old.path} does not have the {now.num_rows:,} rows that the table records")
         if reason := table.why_not_erased(now):
             raise UnsupportedError(f"{old.path} cannot be written again: {reason}")
+        if table.snapshot.deleted_rows(now) != erasure.deleted:
+            raise ConcurrentChangeError(f"other rows of {old.path} are deleted by now; nothing was committed")
 
 
 def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:

@@ -327,8 +327,8 @@ class _Answer:
                 footer = outcome
                 leaf = self._leaf(source, footer)
                 deleted = array("q")
-                if self._opened.table is not None:
-                    deleted = deleted_rows(self._opened.table, source, footer)
+                if (table := self._opened.table) is not None:
+                    deleted = deleted_rows(table.snapshot, table.files[source], footer)
             except _EXPECTED as error:
                 self._fail(source, error, [hit.keys for hit in hits])
                 continue

@@ -14,8 +14,8 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.format.sbbf import MAX_BYTES
@@ -172,25 +172,7 @@ class _Run:
 
     def _commit(self, swaps: dict[str, Swap]) -> None:
         """Commit the swaps whose old files are live, on whichever snapshot is the newest."""
-        for attempt in range(ATTEMPTS):
-            self._give_up_lost(swaps)
-            if not swaps:
-                return
-            self.is_committing = True
-            try:
-                self.table.commit(list(swaps.values()))
-            except (FailedCommitError, UnsupportedError):
-                self.is_committing = False
-                raise
-            except ConcurrentChangeError:
-                self.is_committing = False
-                if attempt == ATTEMPTS - 1:
-                    raise
-                pause(attempt)
-                self.table.refresh()
-            else:
-                self.is_committing = False
-                return
+        commit_pending(self, swaps, self._give_up_lost, self.table.commit)
 
     def _give_up_lost(self, swaps: dict[str, Swap]) -> None:
         """Take out the swaps that the newest snapshot leaves no room for, and refuse their files."""
@@ -209,6 +191,50 @@ class _Run:
                 self.rows[recorded] = dataclasses.replace(
                     row, status="refused", output=row.path, bytes_added=0, filters=(), error=reason
                 )
+
+
+_Pending = TypeVar("_Pending")
+
+
+class Committing(Protocol):
+    """A run that commits; `is_committing` while it is not known what became of a commit."""
+
+    is_committing: bool
+
+    @property
+    def table(self) -> OpenTable:
+        """The table that it commits to."""
+
+
+def commit_pending(
+    run: Committing,
+    pending: dict[str, _Pending],
+    give_up_lost: Callable[[dict[str, _Pending]], None],
+    commit: Callable[[list[_Pending]], object],
+) -> None:
+    """Commit what is pending for files that are live, on whichever snapshot is the newest.
+
+    `give_up_lost` takes out of `pending` what the newest snapshot leaves no room for.
+    """
+    for attempt in range(ATTEMPTS):
+        give_up_lost(pending)
+        if not pending:
+            return
+        run.is_committing = True
+        try:
+            commit(list(pending.values()))
+        except (FailedCommitError, UnsupportedError):
+            run.is_committing = False
+            raise
+        except ConcurrentChangeError:
+            run.is_committing = False
+            if attempt == ATTEMPTS - 1:
+                raise
+            pause(attempt)
+            run.table.refresh()
+        else:
+            run.is_committing = False
+            return
 
 
 def pause(attempt: int) -> None:

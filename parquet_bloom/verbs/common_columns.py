@@ -33,7 +33,7 @@ from parquet_bloom.storage.cache import footer_of
 from parquet_bloom.storage.drive import Limits, RequestLog, drive, run
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.tables.columns import is_widened
-from parquet_bloom.tables.snapshots import TableFiles
+from parquet_bloom.tables.snapshots import LiveFile, Snapshot
 from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.opening import Opened
@@ -160,13 +160,13 @@ class Footers:
         stored = stored_columns(table.snapshot, live, footer, columns)
         rows = FileRows(source, footer, stored.paths)
         rows.schema  # noqa: B018
-        deleted = deleted_rows(table, source, footer) if groups else array("q")
+        deleted = deleted_rows(table.snapshot, live, footer) if groups else array("q")
         return File(source, footer, rows, groups, stored.names, stored.constants, stored.unread, deleted)
 
 
-def deleted_rows(table: TableFiles, source: Source, footer: Footer) -> array[int]:
+def deleted_rows(snapshot: Snapshot, file: LiveFile, footer: Footer) -> array[int]:
     """Return the numbers of a file's deleted rows."""
-    deleted = table.snapshot.deleted_rows(table.files[source])
+    deleted = snapshot.deleted_rows(file)
     num_rows = sum(one.num_rows for one in footer.row_groups)
     if deleted and not 0 <= deleted[0] <= deleted[-1] < num_rows:
         raise CorruptFileError(f"the table has row {deleted[-1]:,} of it deleted; it has {num_rows:,} rows")

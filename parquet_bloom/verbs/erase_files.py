@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import threading
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
@@ -46,7 +48,8 @@ class FileErased(Record):
     """What `erase` did to one file.
 
     `status` is `written`, `removed` (it had no other rows), `unchanged` (it has no row with a key), `planned` (dry run:
-    `bytes_written` is an estimate) or `refused`, with the `error`. `row_groups_dropped` are those without any row left.
+    `bytes_written` is an estimate) or `refused`, with the `error`. `rows_deleted_before` are those of the `rows_erased`
+    that the table had already deleted, whose bytes were still there. `row_groups_dropped` are those without a row left.
     `notes` are sentences that the user should see. `output` is the new file that took the place of a table's.
     """
 
@@ -55,6 +58,7 @@ class FileErased(Record):
     path: str
     status: ErasureStatus
     rows_erased: int = 0
+    rows_deleted_before: int = 0
     row_groups_copied: int = 0
     row_groups_rewritten: int = 0
     row_groups_dropped: int = 0
@@ -67,17 +71,24 @@ class FileErased(Record):
 
 @dataclass(slots=True)
 class ErasePlan(FilePlan[FileErased]):
-    """What is to leave one file: `kept` has, for each row group that is not copied, which of its rows stay."""
+    """What is to leave one file.
+
+    `kept` has, for each row group that is not copied, which of its rows stay; `hits`, for each with keys, which of its
+    rows have one. `deleted` are the numbers of the rows that a table had already deleted, which leave as well.
+    """
 
     leaf: LeafColumn | None = None
     keys: PlainKeys | None = None
     kept: dict[int, pa.BooleanArray] = field(default_factory=dict)
+    hits: dict[int, pa.BooleanArray] = field(default_factory=dict)
+    deleted: array[int] = field(default_factory=lambda: array("q"))
+    rows_deleted_before: int = 0
     keep_empty: bool = False
 
     @property
     def rows_erased(self) -> int:
-        """How many rows leave."""
-        return sum(len(rows) - rows.true_count for rows in self.kept.values())
+        """How many rows with a key leave."""
+        return sum(rows.true_count for rows in self.hits.values())
 
     @property
     def dropped(self) -> list[int]:
@@ -107,6 +118,7 @@ class ErasePlan(FilePlan[FileErased]):
         if self.has_work:
             counts = {
                 "rows_erased": self.rows_erased,
+                "rows_deleted_before": self.rows_deleted_before,
                 "row_groups_copied": len(self.copied),
                 "row_groups_rewritten": len(self.kept) - len(self.dropped),
                 "row_groups_dropped": len(self.dropped),
@@ -124,11 +136,19 @@ class ErasePlan(FilePlan[FileErased]):
 # ---- planning ----------------------------------------------------------------------------
 
 
-def plan_erasure(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys, candidates: Iterable[int] | None) -> None:
+def plan_erasure(
+    plan: ErasePlan,
+    leaf: LeafColumn,
+    keys: PlainKeys,
+    candidates: Iterable[int] | None,
+    *,
+    deleted: Callable[[], array[int]] = lambda: array("q"),
+) -> None:
     """Find the rows with a key in the file of a plan, which has its footer; nothing is written.
 
     `candidates` are the row groups that may have one, None for all. If one has, all others are searched, too, for what
-    remains of the file must not have a key. Raises what keeps the file from being changed.
+    remains of the file must not have a key. If there is one, `deleted` is called for the numbers of the rows that the
+    table has deleted, ascending. Raises what keeps the file from being changed.
     """
     import pyarrow as pa
 
@@ -154,7 +174,38 @@ def plan_erasure(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys, candidates:
             _search(plan, chunks, number)
         if number not in plan.kept and _has_key(keys, _bounds(plan, number)):
             plan.kept[number] = pa.array([True] * group.num_rows)  # written again, its bounds are others
+    plan.deleted = deleted()
+    _leave_out_deleted(plan)
     _require_erasable(plan)
+
+
+def _leave_out_deleted(plan: ErasePlan) -> None:
+    """Have the rows leave, too, that the table had already deleted: the new file has no list of them."""
+    import pyarrow.compute as pc
+
+    assert plan.footer is not None
+    start = 0
+    for number, group in enumerate(plan.footer.row_groups):
+        stop = start + group.num_rows
+        here = plan.deleted[bisect_left(plan.deleted, start) : bisect_left(plan.deleted, stop)]
+        if here:
+            live = _all_but(here, start, group.num_rows)
+            if (hits := plan.hits.get(number)) is not None:
+                plan.rows_deleted_before += hits.true_count - pc.and_(hits, live).true_count
+            plan.kept[number] = pc.and_(plan.kept[number], live) if number in plan.kept else live
+        start = stop
+    if others := len(plan.deleted) - plan.rows_deleted_before:
+        plan.notes.append(f"rows without a key that the table had already deleted left the file, too: {others:,}")
+
+
+def _all_but(numbers: Iterable[int], start: int, count: int) -> pa.BooleanArray:
+    """Return so many values, true but for the rows of these numbers; the first row has the number `start`."""
+    import pyarrow as pa
+
+    flags = bytearray(b"\x01") * count
+    for number in numbers:
+        flags[number - start] = 0
+    return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
 def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys) -> None:
@@ -175,16 +226,14 @@ def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys) -> None:
 
 
 def erased_values(plan: ErasePlan) -> Iterator[Any]:
-    """Yield the values of the key column, as pages store them, in the rows that are to leave the file of a plan."""
-    import pyarrow.compute as pc
-
+    """Yield the values of the key column, as pages store them, in the rows with keys in the file of a plan."""
     assert plan.leaf is not None
     chunks = _column_chunks(plan)
-    for number, rows in plan.kept.items():
+    for number, hits in plan.hits.items():
         start = 0
-        for array in chunks.values(number, plan.leaf, each=True) if len(rows) > rows.true_count else ():
-            yield array.filter(pc.invert(rows.slice(start, len(array))))
-            start += len(array)
+        for values in chunks.values(number, plan.leaf, each=True):
+            yield values.filter(hits.slice(start, len(values)))
+            start += len(values)
 
 
 def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
@@ -206,6 +255,8 @@ def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
     hit = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
     if len(hit) != footer.row_groups[row_group].num_rows:
         raise CorruptFileError(f"row group {row_group}, column {leaf.name} has {len(hit)} values for its rows")
+    if hit.true_count:
+        plan.hits[row_group] = hit
     if is_mentioned or hit.true_count:
         plan.kept[row_group] = pc.invert(hit)
 
@@ -442,7 +493,8 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
     assert plan.keys is not None
     assert plan.footer is not None
     leaf = footer.leaves[plan.leaf.index]
-    if footer.num_rows != plan.footer.num_rows - plan.rows_erased:
+    rows_left = plan.footer.num_rows - len(plan.deleted) - (plan.rows_erased - plan.rows_deleted_before)
+    if footer.num_rows != rows_left:
         raise CorruptFileError("the new file has another number of rows than it should; nothing was written")
 
     def read_at(start: int, stop: int) -> bytes:
@@ -457,8 +509,8 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
         arrays = [_bounds_in(leaf, chunk.meta_data.statistics, index)]
         if (dictionary := chunks.dictionary(row_group, leaf)) is not None:
             arrays.append(dictionary)
-        for array in chain(arrays, chunks.values(row_group, leaf)):
-            if _has_key(plan.keys, array):
+        for values in chain(arrays, chunks.values(row_group, leaf)):
+            if _has_key(plan.keys, values):
                 raise CorruptFileError("a key is still in the new file; nothing was written")
 
 

@@ -14,6 +14,7 @@ import posixpath
 import re
 import threading
 import uuid
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -39,15 +40,15 @@ from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import (
     ErasableTable,
     Erasure,
-    FailedCommitError,
     LiveFile,
     Snapshot,
     UncheckedCommitError,
     fsspec_options,
 )
 from parquet_bloom.values.arrays import PlainKeys
-from parquet_bloom.verbs.add_to_table import ATTEMPTS, pause
+from parquet_bloom.verbs.add_to_table import commit_pending
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.erase_files import (
     ErasePlan,
     FileErased,
@@ -91,6 +92,8 @@ class TableErasure:
     """Files of earlier versions that have none of the keys, or are gone."""
     held: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
     """How many rows of each key were in the files that were searched one by one."""
+    reading: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    """Held while deletes are read: the first to ask reads those of all files."""
     is_committing: bool = False
     """Whether a commit is under way of which it is not known what became of it."""
 
@@ -167,29 +170,31 @@ class TableErasure:
                 elif isinstance(outcome, Exception):
                     raise outcome
                 elif outcome:
-                    self._plan_one(plan, snapshot, outcome)
-                    if is_live and plan.has_work:
-                        self._require_erasable(file, plan)
+                    self._plan_one(plan, snapshot, outcome, file if is_live else None)
             except (ParquetBloomError, OSError) as error:
                 plan.error = error.with_traceback(None)
             return file, plan
 
         return map_in_order(planned, new, num_threads(self.jobs), threading.Event())
 
-    def _plan_one(self, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit]) -> None:
-        _, leaf = _read(plan, snapshot, self.path)
+    def _plan_one(self, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit], live: LiveFile | None) -> None:
+        footer, leaf = _read(plan, snapshot, self.path)
         numbers = [hit.row_group for hit in hits]
         candidates = None if None in numbers else [number for number in numbers if number is not None]
-        plan_erasure(plan, leaf, self._stored(leaf), candidates)
 
-    def _require_erasable(self, file: LiveFile, plan: ErasePlan) -> None:
-        assert plan.footer is not None
+        def deleted() -> array[int]:
+            return self._deleted(live, footer) if live is not None else array("q")
+
+        plan_erasure(plan, leaf, self._stored(leaf), candidates, deleted=deleted)
+
+    def _deleted(self, file: LiveFile, footer: Footer) -> array[int]:
+        """Return the rows of a live file with keys that the table has deleted; raises if it cannot be written again."""
         if reason := self.table.why_not_erased(file):
             raise UnsupportedError(f"it has rows with the keys, and {reason}")
-        if file.num_rows not in (None, plan.footer.num_rows):
-            raise UnsupportedError(
-                f"the file has {plan.footer.num_rows:,} rows, and the table records {file.num_rows:,}"
-            )
+        if file.num_rows not in (None, footer.num_rows):
+            raise UnsupportedError(f"the file has {footer.num_rows:,} rows, and the table records {file.num_rows:,}")
+        with self.reading:
+            return deleted_rows(self.table.snapshot, file, footer)
 
     def _stored(self, leaf: LeafColumn) -> PlainKeys:
         if leaf not in self.stored:
@@ -250,11 +255,12 @@ class TableErasure:
         self.seen |= {self._recorded(one) for one in erasures.values() if one.new is not None}
 
     def _erasure(self, file: LiveFile, plan: ErasePlan, row: FileErased) -> Erasure:
+        rows_erased = row.rows_erased - row.rows_deleted_before
         if row.status == "removed":
-            return Erasure(file, None, None, row.rows_erased)
+            return Erasure(file, None, None, rows_erased, plan.deleted)
         assert plan.target is not None
         (new,) = find([plan.target], filesystem=plan.source.fs, literal=True)
-        return Erasure(file, new, run(new, read_footer(new.size, guess=new.footer_guess)), row.rows_erased)
+        return Erasure(file, new, run(new, read_footer(new.size, guess=new.footer_guess)), rows_erased, plan.deleted)
 
     def _beside(self, file: LiveFile, erasure: Erasure) -> str:
         return f"{file.path.rpartition('/')[0]}/{erasure.name}"
@@ -266,39 +272,29 @@ class TableErasure:
 
     def _commit(self, erasures: dict[str, Erasure]) -> None:
         """Commit the files whose old ones are live, on whichever snapshot is the newest."""
-        for attempt in range(ATTEMPTS):
-            self._give_up_lost(erasures)
-            if not erasures:
-                return
-            self.is_committing = True
-            try:
-                self.table.erase(list(erasures.values()), f"rows erased by {format_path(self.path)}")
-            except (FailedCommitError, UnsupportedError):
-                self.is_committing = False
-                raise
-            except ConcurrentChangeError:
-                self.is_committing = False
-                if attempt == ATTEMPTS - 1:
-                    raise
-                pause(attempt)
-                self.table.refresh()
-            else:
-                self.is_committing = False
-                return
+        what = f"rows erased by {format_path(self.path)}"
+        commit_pending(self, erasures, self._give_up_lost, lambda pending: self.table.erase(pending, what))
 
     def _give_up_lost(self, erasures: dict[str, Erasure]) -> None:
         """Take out the files that the newest snapshot leaves no room for."""
         live = {file.recorded: file for file in self.table.snapshot.files}
         for recorded, erasure in list(erasures.items()):
             now = live.get(recorded)
-            is_there = now is not None and now.size == erasure.old.size
-            reason = self.table.why_not_erased(now) if is_there and now is not None else None
-            if is_there and reason is None:
+            is_same, reason = False, None
+            if now is not None and now.size == erasure.old.size:
+                try:
+                    reason = self.table.why_not_erased(now)
+                    is_same = reason is None and self.table.snapshot.deleted_rows(now) == erasure.deleted
+                except (ParquetBloomError, OSError) as error:
+                    reason = describe_error(error)
+            if is_same:
                 continue
             del erasures[recorded]
             row = self.rows.pop(recorded)
-            if reason is not None:  # what took the place of a file that is gone comes in the next round
+            if reason is not None:
                 self.rows[recorded] = FileErased(row.path, "refused", bytes_before=row.bytes_before, error=reason)
+            else:  # what took its place, or the same file with other deletes, comes in the next round
+                self.seen.discard(recorded)
 
     # ---- the proof -------------------------------------------------------------------------
 

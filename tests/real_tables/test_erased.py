@@ -77,14 +77,115 @@ def test_delta(spark: Any, work: Path) -> None:
     assert ids(spark, table) == [*LEFT[1:], *range(60, 65)]
 
 
-def test_iceberg(spark: Any, work: Path) -> None:
+def test_delta_with_deletion_vectors(spark: Any, work: Path) -> None:
+    root = work / "vectors"
+    table = f"delta.`{root}`"
+    properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, name STRING, p STRING) USING delta PARTITIONED BY (p) {properties}")
+    for first in (0, 30):
+        spark.sql(f"INSERT INTO {table} {rows(first, 30)}")
+    spark.sql(f"DELETE FROM {table} WHERE id IN (1, 3, 45)")
+    before = ids(spark, table)
+    erased = erase(root, "id", pa.array(KEYS), table=True)
+    assert (erased.rows_erased, sum(row.rows_deleted_before for row in erased), erased.errors) == (4, 1, ())
+    left = [row for row in before if row not in KEYS]
+    assert ids(spark, table) == left
+    history = spark.sql(f"DESCRIBE HISTORY {table}").collect()
+    assert ids(spark, f"{table} VERSION AS OF {history[1].version}") == before
+    live = [str(path) for path in parquet_bloom.prune(root, "id >= 0").paths]
+    in_files = {row for (row,) in duckdb.sql(f"SELECT id FROM read_parquet({live})").fetchall()}
+    assert not in_files & {*KEYS}
+    spark.sql(f"DELETE FROM {table} WHERE id = 0")
+    assert erase(root, "id", pa.array([0]), table=True).rows[0].rows_deleted_before in (0, 1)
+    assert ids(spark, table) == left[1:]
+    spark.sql(f"REORG TABLE {table} APPLY (PURGE)")
+    spark.sql(f"INSERT INTO {table} {rows(60, 5)}")
+    spark.sql(f"OPTIMIZE {table}")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {history[0].version}")
+    assert ids(spark, table) == left
+
+
+def catalog_in(work: Path) -> Any:
     from pyiceberg.catalog.sql import SqlCatalog
 
+    return SqlCatalog("db", uri=f"sqlite:///{work}/catalog.db", warehouse=f"file://{work}/db")
+
+
+def test_iceberg_with_position_deletes(spark: Any, work: Path) -> None:
+    """A delete file for a partition, that names files which are written again and others."""
+    modes = "'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition', 'format-version' = '2'"
+    spark.sql(f"CREATE TABLE db.n.d (id BIGINT, name STRING, p STRING) USING iceberg TBLPROPERTIES ({modes})")
+    for first in (0, 30, 60):
+        spark.sql(f"INSERT INTO db.n.d {rows(first, 30)}")
+    spark.sql("DELETE FROM db.n.d WHERE id IN (1, 3, 45, 70)")
+    assert len(spark.sql("SELECT * FROM db.n.d.delete_files").collect()) == 1
+    before = ids(spark, "db.n.d")
+    catalog = catalog_in(work)
+    try:
+        erased = erase(catalog.load_table("n.d"), "id", pa.array(KEYS), table=True)
+        assert (erased.rows_erased, sum(row.rows_deleted_before for row in erased), erased.errors) == (4, 1, ())
+        spark.sql("REFRESH TABLE db.n.d")
+        left = [row for row in before if row not in KEYS]
+        assert ids(spark, "db.n.d") == left
+        assert ids(spark, f"db.n.d VERSION AS OF {erased.version_before}") == before
+        live = [row.file_path.removeprefix("file:") for row in spark.sql("SELECT * FROM db.n.d.files").collect()]
+        data = [path for path in live if "-deletes" not in path]
+        in_files = {row for (row,) in duckdb.sql(f"SELECT id FROM read_parquet({data})").fetchall()}
+        assert in_files == {*left, 70}  # the file that had no key
+        spark.sql("DELETE FROM db.n.d WHERE id = 0")
+        spark.sql("CALL db.system.rewrite_position_delete_files(table => 'n.d', options => map('rewrite-all', 'true'))")
+        assert ids(spark, "db.n.d") == left[1:]
+        erased = erase(catalog.load_table("n.d"), "id", pa.array([0, 70]), table=True)
+        assert (erased.rows_erased, sum(row.rows_deleted_before for row in erased), erased.errors) == (2, 2, ())
+        spark.sql("REFRESH TABLE db.n.d")
+        spark.sql("CALL db.system.rewrite_data_files(table => 'n.d', options => map('rewrite-all', 'true'))")
+        assert ids(spark, "db.n.d") == left[1:]
+    finally:
+        catalog.engine.dispose()
+
+
+def test_iceberg_with_equality_deletes_once_they_are_applied(spark: Any, work: Path) -> None:
+    """What the refusal says to run first does what it says."""
+    spark.sql("CREATE TABLE db.n.q (id BIGINT) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+    spark.sql("INSERT INTO db.n.q SELECT id FROM range(20)")
+    delete_by_value(spark, "db.n.q", 5)
+    catalog = catalog_in(work)
+    try:
+        assert "delete-file-threshold" in erase(catalog.load_table("n.q"), "id", [3], table=True).errors[0].error
+        options = "map('delete-file-threshold', '1')"
+        spark.sql(f"CALL db.system.rewrite_data_files(table => 'n.q', options => {options})")
+        erased = erase(catalog.load_table("n.q"), "id", [3, 5], table=True)
+        assert (erased.rows_erased, erased.errors) == (1, ())
+        spark.sql("REFRESH TABLE db.n.q")
+        assert ids(spark, "db.n.q") == [row for row in range(20) if row not in (3, 5)]
+    finally:
+        catalog.engine.dispose()
+
+
+def delete_by_value(spark: Any, name: str, value: int) -> None:
+    """Commits an equality delete of an id, which Spark's SQL does not write."""
+    jvm = spark._jvm.org.apache.iceberg
+    java = jvm.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    ids = spark.sparkContext._gateway.new_array(spark._jvm.int, 1)
+    ids[0] = java.schema().findField("id").fieldId()
+    factory = jvm.data.GenericAppenderFactory(java.schema(), java.spec(), ids, java.schema(), None)
+    output = jvm.encryption.EncryptedFiles.encryptedOutput(
+        java.io().newOutputFile(f"{java.location()}/data/by-value.parquet"), jvm.encryption.EncryptionKeyMetadata.EMPTY
+    )
+    writer = factory.newEqDeleteWriter(output, jvm.FileFormat.PARQUET, None)
+    record = jvm.data.GenericRecord.create(java.schema())
+    record.setField("id", value)
+    writer.write(record)
+    writer.close()
+    java.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+
+def test_iceberg(spark: Any, work: Path) -> None:
     spark.sql("CREATE TABLE db.n.e (id BIGINT, name STRING, p STRING) USING iceberg PARTITIONED BY (p)")
     for first in (0, 30):
         spark.sql(f"INSERT INTO db.n.e {rows(first, 30)}")
     before = spark.sql("SELECT snapshot_id FROM db.n.e.snapshots ORDER BY committed_at DESC").collect()[0][0]
-    catalog = SqlCatalog("db", uri=f"sqlite:///{work}/catalog.db", warehouse=f"file://{work}/db")
+    catalog = catalog_in(work)
     try:
         erased = erase(catalog.load_table("n.e"), "id", pa.array(KEYS), table=True)
         assert (erased.rows_erased, erased.errors) == (4, ())

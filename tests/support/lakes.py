@@ -68,13 +68,25 @@ def removal(add: dict[str, Any]) -> dict[str, Any]:
 
 def give_deletion_vector(root: Path, rows: Sequence[int]) -> None:
     """Commits, as version 1, that these rows of the only file of a table are deleted."""
-    (add,) = adds(root)
+    give_deletion_vectors(root, rows, files=1)
+
+
+def give_deletion_vectors(root: Path, rows: Sequence[int], *, files: int) -> None:
+    """Commits that these rows are deleted of each file, of a table whose versions have each added one."""
     (metadata,) = [action["metaData"] for action in actions(root, 0) if "metaData" in action]
     metadata["configuration"]["delta.enableDeletionVectors"] = "true"
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    vector = {**{k: v for k, v in add.items() if v is not None}, "deletionVector": _inline_vector(rows)}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-    log(root, 1, {"protocol": protocol}, {"metaData": metadata}, removal(add), {"add": vector})
+    swapped = [
+        each for at in range(files) for (add,) in [adds(root, at)] for each in (removal(add), vectored(add, rows))
+    ]
+    log(root, files, {"protocol": protocol}, {"metaData": metadata}, *swapped)
+
+
+def vectored(add: dict[str, Any], rows: Sequence[int]) -> dict[str, Any]:
+    """Returns the add action of a file with a deletion vector of these rows."""
+    known = {name: value for name, value in add.items() if value is not None}
+    return {"add": {**known, "deletionVector": _inline_vector(rows)}}
 
 
 def _inline_vector(rows: Sequence[int]) -> dict[str, Any]:

@@ -420,6 +420,16 @@ def test_a_shallow_clone_is_read_where_its_files_lie(clones: Path) -> None:
         assert len(kept(clones / "clone", where, allow_outside=True)) == wanted
 
 
+def test_rows_are_erased_from_a_file_with_a_deletion_vector_of_spark(clones: Path) -> None:
+    root = clones / "deleted"
+    erased = erase(root, "id", [7, 8], table=True)
+    assert (erased.errors, erased.rows_erased, erased.rows[0].rows_deleted_before) == ((), 2, 1)
+    assert ids(snapshot_of(root)) == lakes.delta_rows(root) == [row for row in range(100) if row not in (7, 8)]
+    (was,) = lakes.adds(root, 2)
+    (gone,) = [action["remove"] for action in lakes.actions(root, 3) if "remove" in action]
+    assert gone["deletionVector"] == was["deletionVector"]
+
+
 def test_files_of_another_table_are_not_swapped(clones: Path) -> None:
     origin = snapshot(clones / "origin")
     added = add(clones / "clone", "id", table=True)

@@ -15,8 +15,9 @@ from typing import Any
 
 import lakes
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 from files import only_error, statuses, table
 from hypothesis import given, settings
@@ -164,6 +165,109 @@ def test_filters_and_the_index_hold_what_is_left(tmp_path: Path) -> None:
     assert set(found.filter(pa.compute.is_valid(found["path"]))["key"].to_pylist()) == {4, 46}
 
 
+# ---- deletion vectors --------------------------------------------------------------------------
+
+
+def in_files(root: Path) -> list[int]:
+    """Returns the ids in the live files, deletion vectors not applied."""
+    tables = [pq.read_table(path, partitioning=None) for path in DeltaTable(str(root)).file_uris()]
+    return sorted(value for each in tables for value in each["id"].to_pylist())
+
+
+def test_rows_of_a_deletion_vector_leave_the_file_too(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    lakes.give_deletion_vector(tmp_path, [3, 4, 15])
+    (planned,) = erase(tmp_path, "id", [3, 5], table=True, dry_run=True)
+    (row,) = erased = erase(tmp_path, "id", [3, 5], table=True)
+    for each in (planned, row):
+        assert (each.rows_erased, each.rows_deleted_before) == (2, 1)
+        assert each.notes == ("rows without a key that the table had already deleted left the file, too: 2",)
+    assert erased.errors == ()
+    left = [row for row in range(20) if row not in (3, 4, 5, 15)]
+    assert in_files(tmp_path) == lakes.delta_rows(tmp_path) == left
+    assert lakes.delta_rows(tmp_path, 1) == sorted({*range(20)} - {3, 4, 15})
+    information, removed, added = lakes.actions(tmp_path, 2)
+    (was,) = lakes.adds(tmp_path, 1)
+    assert removed["remove"]["deletionVector"] == was["deletionVector"]
+    assert "deletionVector" not in added["add"]
+    assert json.loads(added["add"]["stats"])["numRecords"] == 16
+    counts = information["commitInfo"]["operationMetrics"]
+    assert [counts[f"num{name}"] for name in ("DeletedRows", "CopiedRows", "DeletionVectorsRemoved")] == [
+        "1",
+        "16",
+        "1",
+    ]
+
+
+def test_a_key_in_deleted_rows_alone(tmp_path: Path) -> None:
+    """The file is written again; one without a key keeps its deletion vector."""
+    lakes.delta(tmp_path, files=2)
+    lakes.give_deletion_vectors(tmp_path, [3], files=2)
+    erased = erase(tmp_path, "id", [3], table=True)
+    assert sorted((row.status, row.rows_erased, row.rows_deleted_before) for row in erased) == [
+        ("unchanged", 0, 0),
+        ("written", 1, 1),
+    ]
+    assert in_files(tmp_path) == [row for row in range(40) if row != 3]
+    assert lakes.delta_rows(tmp_path) == [row for row in range(40) if row not in (3, 23)]
+    assert set(statuses(erase(tmp_path, "id", [3], table=True))) == {"unchanged"}
+
+
+def test_a_file_whose_other_rows_are_deleted_goes(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1, rows=5)
+    lakes.give_deletion_vector(tmp_path, [0, 1, 2])
+    erased = erase(tmp_path, "id", [3, 4], table=True)
+    assert (statuses(erased), erased.errors) == (["removed"], ())
+    assert (lakes.delta_rows(tmp_path), lakes.delta_rows(tmp_path, 1)) == ([], [3, 4])
+
+
+@pytest.mark.parametrize("first", [[], [4]])
+def test_rows_that_another_writer_deletes_meanwhile_stay_deleted(
+    tmp_path: Path, monkeypatch: Any, first: list[int]
+) -> None:
+    lakes.delta(tmp_path, files=1)
+    lakes.give_deletion_vector(tmp_path, [9, *first])
+    (was,) = lakes.adds(tmp_path, 1)
+    commit, calls = OpenDelta.erase, []
+
+    def after_another(opened: Any, *arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            gone = {**lakes.removal(was)["remove"], "deletionVector": was["deletionVector"]}
+            lakes.log(tmp_path, 2, {"remove": gone}, lakes.vectored(was, [7, 9, *first]))
+        return commit(opened, *arguments)
+
+    monkeypatch.setattr(OpenDelta, "erase", after_another)
+    erased = erase(tmp_path, "id", [3], table=True)
+    assert (statuses(erased), erased.errors, erased.unreferenced) == (["written"], (), ())
+    assert lakes.delta_rows(tmp_path) == in_files(tmp_path) == sorted({*range(20)} - {3, 7, 9, *first})
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.lists(st.integers(0, 9), min_size=1, max_size=30),
+    keys=st.sets(st.integers(0, 9), min_size=1),
+    row_group=st.integers(1, 8),
+    data=st.data(),
+)
+def test_whatever_is_deleted_only_live_rows_without_a_key_are_left(
+    rows: list[int], keys: set[int], row_group: int, data: st.DataObject
+) -> None:
+    deleted = data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1))
+    with tempfile.TemporaryDirectory() as folder:
+        properties = WriterProperties(max_row_group_size=row_group)
+        write_deltalake(folder, pa.table({"id": rows}), writer_properties=properties)
+        lakes.give_deletion_vector(Path(folder), sorted(deleted))
+        erased = erase(folder, "id", pa.array(sorted(keys)), table=True)
+        assert erased.errors == ()
+        live = [row for at, row in enumerate(rows) if at not in deleted]
+        assert lakes.delta_rows(folder) == sorted(row for row in live if row not in keys)
+        if {*rows} & keys:
+            assert in_files(Path(folder)) == lakes.delta_rows(folder)
+        assert erased.rows_erased == sum(row in keys for row in rows)
+        assert erased.rows_erased - erased.rows[0].rows_deleted_before == sum(row in keys for row in live)
+
+
 # ---- what is refused -------------------------------------------------------------------------
 
 
@@ -172,7 +276,7 @@ def test_filters_and_the_index_hold_what_is_left(tmp_path: Path) -> None:
     [
         ("delta.appendOnly", "must not be deleted"),
         ("delta.enableChangeDataFeed", "change data feed is on"),
-        ("delta.enableRowTracking", "rowTracking"),
+        ("delta.enableRowTracking", r"rowTracking.*; delete the rows with Spark, and then run REORG"),
     ],
 )
 def test_tables_that_are_refused_stay_as_they_are(tmp_path: Path, property_: str, said: str) -> None:
@@ -188,13 +292,22 @@ def test_tables_that_are_refused_stay_as_they_are(tmp_path: Path, property_: str
     assert len(list(tmp_path.glob("*.parquet"))) == 1
 
 
-def test_a_file_with_a_deletion_vector_is_refused(tmp_path: Path) -> None:
+def test_a_vector_of_which_deltalake_does_not_tell_is_refused(tmp_path: Path) -> None:
+    """The log has a deletion vector, and the protocol says that there are none."""
     lakes.delta(tmp_path, files=1)
-    lakes.give_deletion_vector(tmp_path, [3, 4])
-    erased = erase(tmp_path, "id", [3, 5], table=True)
-    assert "rows with the keys, and it has a deletion vector" in only_error(erased)
-    assert DeltaTable(str(tmp_path)).version() == 1
-    assert erase(tmp_path, "id", [777], table=True).errors == ()
+    (add,) = lakes.adds(tmp_path)
+    lakes.log(tmp_path, 1, lakes.removal(add), lakes.vectored(add, [4]))
+    assert "do not agree on whether it has a deletion vector" in only_error(erase(tmp_path, "id", [3], table=True))
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+def test_a_file_with_row_ids_is_refused(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    (add,) = lakes.adds(tmp_path)
+    lakes.log(tmp_path, 1, {"add": {**add, "baseRowId": 0, "defaultRowCommitVersion": 1}})
+    assert "it has row ids, which a commit would lose; delete the rows with Spark" in only_error(
+        erase(tmp_path, "id", [3], table=True)
+    )
 
 
 @pytest.mark.parametrize("kind", ["Hudi", "Paimon"])
@@ -316,7 +429,7 @@ parquet_bloom.erase(sys.argv[1], "id", list(range(0, 400, 5)), table=True, batch
 """
 
 
-def kill_and_finish(root: Path, after: float) -> int:
+def kill_and_finish(root: Path, after: float, deleted: tuple[int, ...]) -> int:
     """Kills a run that long after its first output of files, runs again; returns how many files were unreferenced."""
     seen = len(list(root.glob("*.parquet")))
     run = subprocess.Popen([sys.executable, "-c", KILLED, str(root)], stderr=subprocess.DEVNULL)
@@ -328,8 +441,8 @@ def kill_and_finish(root: Path, after: float) -> int:
     run.wait()
     erased = erase(root, "id", list(range(0, 400, 5)), table=True, batch=4)
     assert erased.errors == ()
-    wanted = [row for row in range(400) if row % 5]
-    assert lakes.delta_rows(root) == wanted
+    wanted = [row for row in range(400) if row % 5 and row % 20 not in deleted]
+    assert lakes.delta_rows(root) == in_files(root) == wanted
     assert rows_in_log(root) == len(wanted)
     known = {str(root / path) for v in range(DeltaTable(str(root)).version() + 1) for path in _files(root, v)}
     new = {str(path) for path in root.glob("*-erased-*.parquet")}
@@ -342,10 +455,13 @@ def _files(root: Path, version: int) -> list[str]:
     return [add["path"] for add in lakes.adds(root, version)]
 
 
+@pytest.mark.parametrize("deleted", [(), (5, 7)], ids=["plain", "with deletion vectors"])
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.05])
-def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, after: float) -> None:
+def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, after: float, deleted: tuple[int, ...]) -> None:
     lakes.delta(tmp_path, files=20)
-    kill_and_finish(tmp_path, after)
+    if deleted:
+        lakes.give_deletion_vectors(tmp_path, deleted, files=20)
+    kill_and_finish(tmp_path, after, deleted)
 
 
 @settings(max_examples=15, deadline=None)

@@ -16,6 +16,7 @@ from typing import Any
 import lakes
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from files import statuses, table
 from hypothesis import HealthCheck, given, settings
@@ -152,7 +153,9 @@ def test_format_version_3_and_tables_without_a_catalog_are_refused(catalog: Any)
         erase(made.metadata_location, "id", [1], table=True)
     made.metadata = made.metadata.model_copy(update={"format_version": 3})
     made.refresh = lambda: made
-    with pytest.raises(UnsupportedError, match="format version 3"):
+    with pytest.raises(
+        UnsupportedError, match=r"format version 3.*; delete the rows with Spark, and then run rewrite_data_files"
+    ):
         erase(made, "id", [1], table=True)
 
 
@@ -173,16 +176,87 @@ def test_rows_that_come_meanwhile_are_erased_too(catalog: Any, tmp_path: Path, m
     assert ids(made) == sorted({*range(60), *range(110, 115), *range(120, 125)} - {3, 112, 121})
 
 
-def test_a_file_with_deletes_is_refused(catalog: Any) -> None:
+# ---- delete files ------------------------------------------------------------------------------
+
+
+def in_files(made: Any) -> list[int]:
+    """Returns the ids in the live data files, deletes not applied."""
+    paths = [task.file.file_path.removeprefix("file://") for task in made.refresh().scan().plan_files()]
+    return sorted(value for path in paths for value in pq.read_table(path)["id"].to_pylist())
+
+
+def test_rows_of_position_deletes_leave_the_file_too(catalog: Any) -> None:
+    """The first row has a key and was deleted already; another has none."""
     made = lakes.iceberg(catalog, files=2)
-    (first, _) = (task.file.file_path for task in made.scan().plan_files())
     lakes.give_deletes(made, [0, 1])
-    erased = erase(made, "id", list(range(0, 40, 10)), table=True)
+    before = ids(made)
+    keys = [0, 10, 20, 30]
+    erased = erase(made, "id", keys, table=True)
+    assert (erased.errors, erased.rows_erased) == ((), 4)
+    assert sum(row.rows_deleted_before for row in erased) == 1
+    assert ids(made) == in_files(made) == [row for row in before if row not in keys]
+    assert ids(made, snapshot_id=erased.version_before) == before
+    assert set(statuses(erase(made, "id", keys, table=True))) == {"unchanged"}
+    said = made.current_snapshot().summary.additional_properties
+    assert (said["deleted-records"], said["added-records"]) == ("40", str(len(ids(made))))
+    again = erase(made, "id", [11], table=True)
+    assert (again.rows_erased, again.errors) == (1, ())
+    assert ids(made) == in_files(made) == [row for row in before if row not in (*keys, 11)]
+
+
+def test_a_key_in_deleted_rows_alone(catalog: Any) -> None:
+    made = lakes.iceberg(catalog, files=1)
+    lakes.give_deletes(made, [3])
+    (row,) = erase(made, "id", [3], table=True)
+    assert (row.status, row.rows_erased, row.rows_deleted_before) == ("written", 1, 1)
+    assert ids(made) == in_files(made) == [row for row in range(20) if row != 3]
+
+
+def test_equality_deletes_are_refused(catalog: Any) -> None:
+    """Only files older than them; the others lose their rows."""
+    made = lakes.iceberg(catalog, files=1)
+    lakes.give_deletes(made, [3], content="EQUALITY_DELETES")
+    made.append(table(5, 100))
+    erased = erase(made, "id", [3, 102], table=True)
     (refused,) = erased.errors
-    assert refused.path in first
-    assert "rows with the keys, and delete files apply to it" in refused.error
-    assert erased.rows_erased == 2
-    assert len(ids(made)) == 40 - 2 - 2
+    assert "equality deletes apply to it" in refused.error
+    assert "first run rewrite_data_files with the option delete-file-threshold 1" in refused.error
+    assert sorted(statuses(erased)) == ["refused", "written"]
+    assert in_files_of(made) == sorted({*range(20), *range(100, 105)} - {102})
+    with pytest.raises(UnsupportedError, match="equality deletes"):
+        erase(made, "id", [4, 101], table=True, strict=True)
+
+
+def in_files_of(made: Any) -> list[int]:
+    """Returns what `in_files` does, of a table with equality deletes, for which pyiceberg plans nothing."""
+    data = [each for each in entries(made) if each.content.name == "DATA" and Path(each.file_path[7:]).exists()]
+    live = {each.file_path for each in data} - gone_from(made)
+    return sorted(value for path in live for value in pq.read_table(path[7:])["id"].to_pylist())
+
+
+def gone_from(made: Any) -> set[str]:
+    manifests = made.refresh().current_snapshot().manifests(made.io)
+    found = [each for one in manifests for each in one.fetch_manifest_entry(made.io, discard_deleted=False)]
+    return {each.data_file.file_path for each in found if each.status.name == "DELETED"}
+
+
+def test_rows_that_another_writer_deletes_meanwhile_stay_deleted(
+    catalog: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    made = lakes.iceberg(catalog, files=1)
+    commit, calls = OpenIceberg.erase, []
+    with lakes.connected(tmp_path / "warehouse") as other:
+
+        def after_another(opened: Any, *arguments: Any) -> Any:
+            calls.append(1)
+            if len(calls) == 1:
+                lakes.give_deletes(other.load_table("n.t"), [7])
+            return commit(opened, *arguments)
+
+        monkeypatch.setattr(OpenIceberg, "erase", after_another)
+        erased = erase(made, "id", [3], table=True)
+    assert (statuses(erased), erased.errors, erased.unreferenced) == (["written"], (), ())
+    assert ids(made) == in_files(made) == sorted({*range(20)} - {3, 7})
 
 
 KILLED = """

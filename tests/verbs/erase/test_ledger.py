@@ -65,10 +65,20 @@ def test_versions_whose_files_are_gone_hold_nothing(tmp_path: Path) -> None:
 def test_a_file_that_was_refused_is_among_those_of_earlier_versions(tmp_path: Path) -> None:
     root, ledger = tmp_path / "t", tmp_path / "ledger.json"
     lakes.delta(root, files=1)
-    lakes.give_deletion_vector(root, [3])
+    (add,) = lakes.adds(root)
+    lakes.log(root, 1, {"add": {**add, "baseRowId": 0}})
     erased = erase(root, "id", [3], table=True, ledger=ledger, ledger_secret=SECRET)
     assert statuses(erased) == ["refused"]
     assert [(row["rows_erased"], row["held_by"]) for row in rows_of(ledger)] == [(0, ["0"])]
+
+
+def test_rows_that_the_table_had_already_deleted_are_counted(tmp_path: Path) -> None:
+    root, ledger = tmp_path / "t", tmp_path / "ledger.json"
+    lakes.delta(root, files=1)
+    lakes.give_deletion_vector(root, [3, 4])
+    erase(root, "id", [3, 5], table=True, ledger=ledger, ledger_secret=SECRET)
+    found = {row["key"]: (row["rows_erased"], row["held_by"]) for row in rows_of(ledger)}
+    assert found == {hashed(3): (1, ["0-1"]), hashed(5): (1, ["0-1"])}
 
 
 def test_the_history_from_a_checkpoint_on(tmp_path: Path) -> None:
