@@ -105,8 +105,9 @@ def erase(
     searched for the keys, and then replaces the old one atomically; files without the keys are not touched. Earlier
     versions of an object, backups and snapshots keep the rows, and `drop` with `restore` does not bring them back.
 
-    With `table=` the new files are written beside the old ones, and commits delete the rows from the table. Earlier
-    versions of it keep them until they expire.
+    With `table=` the new files are written beside the old ones, and commits delete the rows from the table. Rows that a
+    deletion vector or a position delete had already deleted leave these files, too. Earlier versions of the table keep
+    the rows until they expire.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With

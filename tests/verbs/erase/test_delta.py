@@ -174,9 +174,12 @@ def in_files(root: Path) -> list[int]:
     return sorted(value for each in tables for value in each["id"].to_pylist())
 
 
-def test_rows_of_a_deletion_vector_leave_the_file_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_rows_of_a_deletion_vector_leave_the_file_too(tmp_path: Path, is_checkpointed: bool) -> None:
     lakes.delta(tmp_path, files=1)
     lakes.give_deletion_vector(tmp_path, [3, 4, 15])
+    if is_checkpointed:
+        DeltaTable(str(tmp_path)).create_checkpoint()
     (planned,) = erase(tmp_path, "id", [3, 5], table=True, dry_run=True)
     (row,) = erased = erase(tmp_path, "id", [3, 5], table=True)
     for each in (planned, row):
