@@ -35,9 +35,10 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
+from parquet_bloom.storage.listing import Source, StorageOptions, is_local, resolve
 from parquet_bloom.tables.columns import of_paimon
 from parquet_bloom.tables.detect import branch_of
+from parquet_bloom.tables.paimon_deletes import Vectors
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
@@ -243,8 +244,8 @@ class OpenPaimon:
             names = [at["baseManifestList"], at["deltaManifestList"]]
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
-            with_deletes = self._with_deletes(at)
-            files = list(self._live_files(schema, live, with_deletes))
+            vectors = self._vectors(at, schema)
+            files = list(self._live_files(schema, live, vectors))
             statistics = recorded(schema.fields.items(), [each for _, each in files]) if not schema.keys else None
             return Snapshot(
                 self.kind,
@@ -253,6 +254,7 @@ class OpenPaimon:
                 tuple(file for file, _ in files),
                 recorded=statistics,
                 columns=lambda: of_paimon(list(schema.fields.values())),
+                deletes=lambda file: vectors.of(file, self._origins[file.recorded].name),
             )
         except ParquetBloomError:
             raise
@@ -266,22 +268,18 @@ class OpenPaimon:
                 f"not supported; name {self._root}$branch_{other} instead"
             )
 
-    def _with_deletes(self, at: dict[str, Any]) -> set[str] | None:
-        """Return the names of the files that have deletion vectors; None where they are not told."""
-        names: set[str] = set()
-        if not at.get("indexManifest"):
-            return names
-        for record in self._records([at["indexManifest"]]):
-            if record["_INDEX_TYPE"] != "DELETION_VECTORS":
-                continue
-            ranges = [value for name, value in record.items() if "DELETION" in name and name.endswith("_RANGES")]
-            if len(ranges) != 1 or ranges[0] is None:
-                return None
-            names.update(each["f0"] for each in ranges[0])
-        return names
+    def _vectors(self, at: dict[str, Any], schema: _Schema) -> Vectors:
+        records = self._records([at["indexManifest"]]) if at.get("indexManifest") else ()
+        return Vectors(records, self._index_file, self._room, is_off=not schema.has_vectors)
+
+    def _index_file(self, name: str, external: str | None) -> Source:
+        if external is None:
+            return self._folder("index").source(name)
+        folder, _, name = self._files.require(external).rpartition("/")
+        return self._open(folder).source(name)
 
     def _live_files(
-        self, schema: _Schema, live: Iterable[dict[str, Any]], with_deletes: set[str] | None
+        self, schema: _Schema, live: Iterable[dict[str, Any]], vectors: Vectors
     ) -> Iterator[tuple[LiveFile, Statistics | None]]:
         """Yield the live files, each with what the manifest records of its values, if that counts."""
         merged = schema.merged
@@ -297,13 +295,13 @@ class OpenPaimon:
             if entry["_BUCKET"] == _POSTPONED:
                 reason = _NOT_MOVED
             name, known_as = file["_FILE_NAME"], self._recorded(file, path)
-            self._origins[known_as] = _Origin(file["_SCHEMA_ID"], _has_index(file))
+            self._origins[known_as] = _Origin(name, file["_SCHEMA_ID"], _has_index(file))
             live_file = LiveFile(
                 path,
                 known_as,
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
-                has_deletes=merged is not None or with_deletes is None or name in with_deletes,
+                has_deletes=merged is not None or vectors.may_have(name),
                 not_excluded=outside or reason,
                 file_index=self._file_index(file, own, folder) if schema.uses_indexes else None,
                 is_outside=outside is not None,
@@ -369,8 +367,9 @@ _OF_BRANCH = ("snapshot", "schema", "tag")
 
 
 class _Origin(NamedTuple):
-    """What a live file was written with."""
+    """What a live file is called, and was written with."""
 
+    name: str
     schema: int
     has_index: bool
 

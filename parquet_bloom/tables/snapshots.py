@@ -173,7 +173,7 @@ class Snapshot:
         if not file.has_deletes:
             return array("q")
         if self.deletes is None:
-            raise UnsupportedError(f"some of its rows are deleted, and {self.kind}'s deletion vectors are not read")
+            raise UnsupportedError("some of its rows are deleted, and it is not known which")
         return self.deletes(file)
 
     def unproved(self, file: LiveFile) -> Unproved:

@@ -72,6 +72,8 @@ public final class RealPaimon {
             case "data_evolution" -> dataEvolution(kind);
             case "pk" -> keyed(kind, Map.of());
             case "pk_vectors" -> keyed(kind, Map.of("deletion-vectors.enabled", "true"));
+            case "pk_long_vectors" ->
+                keyed(kind, Map.of("deletion-vectors.enabled", "true", "deletion-vectors.bitmap64", "true"));
             case "pk_thin" -> keyed(kind, Map.of("data-file.thin-mode", "true"));
             case "pk_thin_vectors" ->
                 keyed(kind, Map.of("data-file.thin-mode", "true", "deletion-vectors.enabled", "true"));

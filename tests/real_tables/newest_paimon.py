@@ -29,6 +29,7 @@ KINDS = {
     "a branch": ("branches", ("branch:other",)),
     "primary key, evolved": ("pk", ("2",)),
     "primary key, deletion vectors, evolved": ("pk_vectors", ("2",)),
+    "primary key, deletion vectors of 64-bit numbers": ("pk_long_vectors", ("2",)),
     "primary key, keys only in Paimon's own columns (thin mode)": ("pk_thin", ("2",)),
     "primary key, thin mode, deletion vectors": ("pk_thin_vectors", ("2",)),
     "primary key, first-row": ("pk_first_row", ()),

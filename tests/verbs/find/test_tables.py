@@ -366,8 +366,24 @@ def test_earlier_snapshots_of_paimon_have_their_own_rows(tmp_path: Path, name: s
         ids = sorted(found.to_arrow()["id"].to_pylist())
         reasons |= {error.error for error in found.errors}
         assert ids == sorted(told["first_column"]) or (found.errors and set(ids) < set(told["first_column"]))
-    assert bool(reasons) == (name in ("pk", "pk_dv"))
-    assert name != "pk_dv" or any("deletion vectors are not read" in reason for reason in reasons)
+    assert bool(reasons) == (name == "pk")
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("append_vectors", 7), ("keyed_vectors", 8)])
+def test_rows_in_deletion_vectors_of_paimon_are_not_found(tmp_path: Path, name: str, fewest: int) -> None:
+    root = unpacked(f"paimon_spark/{name}", tmp_path)
+    by_snapshot = json.loads((tmp_path / "rows.json").read_text())
+    assert len(by_snapshot) >= fewest
+    for snapshot, rows in by_snapshot.items():
+        found = rows_of(root, "id IS NOT NULL", columns=["id", "name"], as_of=snapshot)
+        assert sorted([row["id"], row["name"]] for row in found) == rows
+    assert sorted([row["id"], row["name"]] for row in rows_of(root, "id IS NOT NULL", columns=["id", "name"])) == rows
+    keys = [id_ for id_, _ in by_snapshot["2"]] + [1]
+    gone = set(keys) - {id_ for id_, _ in rows}
+    assert len(gone) > 20
+    found = parquet_bloom.find(root, column="id", keys=keys).to_arrow()
+    assert sorted(found["id"].to_pylist()) == sorted({*keys} - gone)
+    assert {*parquet_bloom.absent(root, "id", sorted(gone)).to_arrow()["key"].to_pylist()} == gone
 
 
 def test_files_that_paimon_merges_are_errors(tmp_path: Path) -> None:
