@@ -87,17 +87,19 @@ def unusable_filters(footer: Footer) -> Sequence[OtherFilter]:
 
 def _of_hudi(footer: Footer) -> HudiFilter | OtherFilter | None:
     """Return the filter in a footer, or why it cannot be used; read once for each footer in memory."""
-    if _MARK not in footer.notes:
-        return None
+    if (known := footer.derived.hudi_filters) is None:
+        known = footer.derived.hudi_filters = _read_of_hudi(footer) if _MARK in footer.notes else ()
+    return known[0] if known else None
+
+
+def _read_of_hudi(footer: Footer) -> tuple[HudiFilter | OtherFilter, ...]:
     from parquet_bloom.filters import hudi
 
-    if footer.derived.hudi_filters is None:
-        try:
-            stored = hudi.filter_of(footer)
-            footer.derived.hudi_filters = () if stored is None else (stored,)
-        except (CorruptFileError, UnsupportedError) as error:
-            footer.derived.hudi_filters = (OtherFilter("Hudi", hudi.RECORD_KEY, problem=str(error)),)
-    return next(iter(footer.derived.hudi_filters), None)
+    try:
+        stored = hudi.filter_of(footer)
+    except (CorruptFileError, UnsupportedError) as error:
+        return (OtherFilter("Hudi", hudi.RECORD_KEY, problem=str(error)),)
+    return () if stored is None else (stored,)
 
 
 def with_table_filters(

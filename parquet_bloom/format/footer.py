@@ -263,12 +263,18 @@ class Footer:
         """The whole footer as FileMetaData."""
         return decode(ttypes.FileMetaData, self.raw)[0]
 
+    @property
+    def encoded_schema(self) -> bytes | None:
+        """The list of the schema's nodes as it is stored, None where the kernel did not walk the footer."""
+        if self.chunk_starts is not None and (walk := _kernel.walk_footer(self.raw)) is not None:
+            return self.raw[slice(*walk[-1][:2])]
+        return None
+
     @cached_property
     def schema_elements(self) -> list[Any]:
         """The nodes of the schema, depth first: SchemaElements."""
-        if self.chunk_starts is not None and (walk := _kernel.walk_footer(self.raw)) is not None:
-            return _elements(self.raw[slice(*walk[-1][:2])])
-        return list(self.whole_metadata.schema)
+        encoded = self.encoded_schema
+        return list(self.whole_metadata.schema) if encoded is None else _elements(encoded)
 
     @cached_property
     def _decoded(self) -> dict[tuple[int, int], Any]:
@@ -916,8 +922,10 @@ def together(plans: Iterable[Plan[_Result]]) -> Plan[list[_Result]]:
 
 def with_tail(footer: Footer, plan: Plan[_Result]) -> Plan[_Result]:
     """Plan the same, without asking again for bytes that came along with the footer."""
-    if not footer.before:
-        return (yield from plan)
+    return _with_tail(footer, plan) if footer.before else plan
+
+
+def _with_tail(footer: Footer, plan: Plan[_Result]) -> Plan[_Result]:
     first = footer.start - len(footer.before)
     parts: list[bytes] | None = None
     while True:

@@ -139,6 +139,7 @@ def blocks_contain(blocks: bytes, hash: int) -> bytes:
     return _kernel.check(blocks, _selecting(hash, len(blocks) // BLOCK_BYTES))
 
 
+@lru_cache(maxsize=64)
 def _selecting(hash: int, count: int) -> array[int]:
     """Return `count` hashes that have the bits of `hash` in their block, of which each selects another block."""
     words = _selectors(count)[:]

@@ -165,14 +165,15 @@ class Binder:
     ) -> BoundPredicate:
         """Return the condition bound to a file's columns; see `tables.Snapshot.unproved`."""
         key = id(leaves), partitions, unproved  # the same schema has the same leaves, see `parse_footer`
-        if key not in self._of_file:
-            if len(self._of_file) > _MEMO_SIZE:
-                self._of_file.clear()
-                self._of_leaf.clear()
-            self._unproved = {self._cased(column): reason for column, reason in unproved}
-            bound = self._bind(self._predicate, leaves, partitions, count())
-            self._of_file[key] = leaves, bound  # holding the leaves keeps their id from being another's
-        return self._of_file[key][1]
+        if (known := self._of_file.get(key)) is not None:
+            return known[1]
+        if len(self._of_file) > _MEMO_SIZE:
+            self._of_file.clear()
+            self._of_leaf.clear()
+        self._unproved = {self._cased(column): reason for column, reason in unproved}
+        bound = self._bind(self._predicate, leaves, partitions, count())
+        self._of_file[key] = leaves, bound  # holding the leaves keeps their id from being another's
+        return bound
 
     def _bind(
         self, node: Predicate, columns: tuple[LeafColumn, ...], partitions: Partitions, numbers: Iterator[int]

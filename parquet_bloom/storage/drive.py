@@ -166,6 +166,9 @@ def drive(
             num_started = 0
             for source, plan in islice(waiting, _room(queue, limits)):
                 num_started += 1
+                if source.is_local and not queue:
+                    yield source, _run_local(source, plan, limits, log)
+                    continue
                 queue.append(_started(source, plan, limits, log))
                 yield from _finished(queue)
             if not queue and not num_started:

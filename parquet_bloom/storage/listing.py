@@ -628,19 +628,7 @@ def stat_source(
     is_mtime_stable = max(status.st_mtime, status.st_ctime) < time.time() - MTIME_STABLE_SECONDS
     is_unfamiliar = base is not None and not _says_parquet(path)
     version = local_files.version(status)
-    return Source(
-        fs,
-        path,
-        name=name,
-        size=status.st_size,
-        version=version,
-        relative=relative,
-        is_local=True,
-        is_mtime_stable=is_mtime_stable,
-        named=named,
-        base=base,
-        is_unfamiliar=is_unfamiliar,
-    )
+    return Source(fs, path, name, status.st_size, version, relative, True, is_mtime_stable, named, base, is_unfamiliar)
 
 
 def remote_source(

@@ -36,7 +36,8 @@ _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, er
 def version(status: os.stat_result) -> str:
     """Return a text that changes whenever the file is replaced or written to."""
     s = status
-    return f"{s.st_dev:x}-{s.st_ino:x}-{s.st_size:x}-{s.st_mtime_ns:x}-{s.st_ctime_ns:x}"
+    # Of each file it is called twice, and an f-string takes twice as long.
+    return "%x-%x-%x-%x-%x" % (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)  # noqa: UP031
 
 
 def read_at(fd: int, length: int, start: int) -> bytes:

@@ -11,7 +11,7 @@ import copy
 import io
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -78,6 +78,18 @@ class FileRows:
     @cached_property
     def _is_renamed(self) -> bool:
         return any(path != leaf.path for path, leaf in zip(self.paths, self._footer.leaves, strict=True))
+
+    def share_schema(self, of_files: dict[Hashable, FileRows]) -> None:
+        """Take `fields` and `schema` from one of these files if it has the same ones, else make them for the others."""
+        footer = self._footer
+        encoded = footer.encoded_schema
+        key = None if encoded is None else (encoded, id(footer.leaves), self.paths, self._arrow_schema)
+        if key is not None and (alike := of_files.get(key)) is not None:
+            self.fields, self.schema = alike.fields, alike.schema
+            return
+        self.schema  # noqa: B018  # raises what is wrong with it
+        if key is not None:
+            of_files[key] = self
 
     @cached_property
     def _arrow_schema(self) -> str | None:

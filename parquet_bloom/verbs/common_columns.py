@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,6 +98,7 @@ class Footers:
     ) -> None:
         self._opened, self._declared = opened, declared
         self._decryption, self._limits, self._log = decryption, limits, log
+        self._of_schemas: dict[Hashable, FileRows] = {}
 
     def of(self, kept: list[Kept], failed: dict[str, FailedFile], *, strict: bool) -> Iterator[File]:
         """Yield files that may hold rows with their footers; a file that cannot be read is a failed one."""
@@ -152,14 +153,14 @@ class Footers:
             groups = [Group(number) for number, one in enumerate(footer.row_groups) if one.num_rows]
         if (table := self._opened.table) is None:
             rows = FileRows(source, footer)
-            rows.schema  # noqa: B018  # raises what is wrong with it
+            rows.share_schema(self._of_schemas)
             names = {name: name for name in rows.fields}
             return File(source, footer, rows, groups, names, _constants(source))
         live = table.files[source]
         columns = None if self._declared is None else self._declared.columns
         stored = stored_columns(table.snapshot, live, footer, columns)
         rows = FileRows(source, footer, stored.paths)
-        rows.schema  # noqa: B018
+        rows.share_schema(self._of_schemas)
         deleted = deleted_rows(table.snapshot, live, footer) if groups else array("q")
         return File(source, footer, rows, groups, stored.names, stored.constants, stored.unread, deleted)
 
