@@ -946,6 +946,22 @@ def _with_tail(footer: Footer, plan: Plan[_Result]) -> Plan[_Result]:
         ]
 
 
+def without_repeats(plan: Plan[_Result], *, start: int) -> Plan[_Result]:
+    """Plan the same, without asking again for ranges that it asked for before, of those from byte `start` on."""
+    known: dict[ByteRange, bytes] = {}
+    parts: list[bytes] | None = None
+    while True:
+        try:
+            ranges = plan.send(parts)  # type: ignore[arg-type]
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+        fresh = [r for r in ranges if r not in known]
+        arrived = dict(zip(fresh, (yield fresh) if fresh else [], strict=True))
+        parts = [arrived[r] if r in arrived else known[r] for r in ranges]
+        known |= {r: data for r, data in arrived.items() if r.start >= start}
+
+
 def read_filter(location: FilterLocation, *, end: int) -> Plan[tuple[SplitBlockBloomFilter, int]]:
     """Plan to read the filter at `location`, which lies before byte `end`, and the bytes that it takes in all.
 

@@ -125,6 +125,15 @@ class FileRows:
             columns.update(part)
         return columns
 
+    def read_ahead(self, row_group: int, names: Iterable[str]) -> list[Plan[Any]]:
+        """Return plans for what `read` will ask for first, if it is called for few rows of these columns."""
+        fields = [self.fields[name] for name in names]
+        return [
+            read_places(self._footer, row_group, field.leaves[0])
+            for field in fields
+            if self._has_pages_to_spare(row_group, field, 0)
+        ]
+
     def _has_pages_to_spare(self, row_group: int, field: Field, num_rows: int) -> bool:
         return (
             field.is_flat

@@ -18,7 +18,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
-from parquet_bloom.format.footer import Footer, Plan, together, with_tail
+from parquet_bloom.format.footer import Footer, Plan, together, with_tail, without_repeats
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
 from parquet_bloom.format.schema import (
     ColumnPath,
@@ -108,7 +108,7 @@ class RowReader:
 
     def _outcomes(self, units: list[tuple[File, Group]]) -> Iterator[tuple[Source, Any]]:
         def read(some: Iterable[tuple[File, Group]]) -> Iterator[tuple[Source, Any]]:
-            plans = ((file.source, self._read(file, group)) for file, group in some)
+            plans = ((file.source, self._plan(file, group)) for file, group in some)
             return drive(plans, limits=self.limits, log=self.log)
 
         if not all(file.source.is_local for file, _ in units):
@@ -133,6 +133,13 @@ class RowReader:
             if (reason := file.unread.get(name)) is not None:
                 raise UnsupportedError(f"column {name}: {reason}")
 
+    def _plan(self, file: File, group: Group) -> Plan[pa.Table | None]:
+        plan, footer = self._read(file, group), file.footer
+        if file.source.is_local:
+            return plan
+        # Page indexes come after the pages, and are needed more than once.
+        return with_tail(footer, without_repeats(plan, start=footer.row_groups[group.row_group].stop))
+
     def _read(self, file: File, group: Group) -> Plan[pa.Table | None]:
         """Plan to return the rows of a row group that match; None if there are none."""
         import pyarrow as pa
@@ -140,13 +147,13 @@ class RowReader:
 
         self._require_readable(file)
         num_rows = file.footer.row_groups[group.row_group].num_rows
-        runs = yield from self._runs(file, group)
-        if runs == []:
-            return None
-        some = None if runs in (None, [(0, num_rows)]) else array("q", chain.from_iterable(starmap(range, runs or ())))
         first = self._first(file)
         wanted = dict.fromkeys(path[0] for path in self.chosen)
         rest = [file.names[name] for name in wanted if self._is_stored(file, name) and file.names[name] not in first]
+        runs = yield from self._runs(file, group, rest)
+        if runs == []:
+            return None
+        some = None if runs in (None, [(0, num_rows)]) else array("q", chain.from_iterable(starmap(range, runs or ())))
         if not file.source.is_local and file.rows.num_bytes(group.row_group, rest) <= TOGETHER:
             first, rest = first + rest, []
         stored = yield from file.rows.read(group.row_group, first, some)
@@ -176,8 +183,11 @@ class RowReader:
         deleted = numbers_as_arrow(file.deleted[start:stop])
         return pc.invert(pc.is_in(pc.add(hits, before), value_set=deleted))
 
-    def _runs(self, file: File, group: Group) -> Plan[Runs | None]:
-        """Plan to return the rows that the page indexes of the condition's columns leave."""
+    def _runs(self, file: File, group: Group, rest: Iterable[str]) -> Plan[Runs | None]:
+        """Plan to return the rows that the page indexes of the condition's columns leave.
+
+        Of a store, where the pages of the `rest` are comes along: later it would take a round of its own.
+        """
         footer, row_group = file.footer, group.row_group
         leaves = [
             leaf
@@ -189,8 +199,9 @@ class RowReader:
         if not leaves:
             return None
         plans = [read_pages(footer, row_group, leaf) for leaf in leaves]
-        pages = yield from with_tail(footer, together(plans))
-        known = {leaf.index: of_leaf for leaf, of_leaf in zip(leaves, pages, strict=True) if of_leaf is not None}
+        ahead = [] if file.source.is_local else file.rows.read_ahead(row_group, rest)
+        pages = yield from together([*plans, *ahead])
+        known = {leaf.index: of_leaf for leaf, of_leaf in zip(leaves, pages, strict=False) if of_leaf is not None}
         return self.test.runs(group, footer, known) if known else None
 
     def _columns(self, file: File, stored: Mapping[str, Any], count: int, names: Iterable[str]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 from datetime import date
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import SimulatedStore
 
 import parquet_bloom
 from parquet_bloom import RequestLog, col
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, UnsupportedError
+from parquet_bloom.format.footer import read_footer
+from parquet_bloom.format.page_index import read_places
+from parquet_bloom.storage.drive import run
+from parquet_bloom.storage.listing import find as find_sources
 
 ROWS = 20_000
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -111,6 +118,49 @@ def test_only_pages_that_can_hold_a_row_are_read(tmp_path: Path) -> None:
     found = parquet_bloom.find(path, column="n", keys=[25000, -1], cache=parquet_bloom.Cache(0), log=log)
     assert found.to_arrow().num_rows == 1
     assert log.num_bytes < path.stat().st_size / 50
+
+
+@pytest.mark.parametrize("by_keys", [False, True])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_a_store_is_asked_in_few_rounds_for_the_pages_that_can_hold_rows(is_sorted: bool, by_keys: bool) -> None:
+    rng, rows = random.Random(5), 40_000
+    objects = {}
+    for number in range(4):
+        ids = [f"{rng.getrandbits(128):032x}" for _ in range(rows)]
+        table = pa.table({"id": sorted(ids) if is_sorted else ids})
+        for name in ("x", "y", "z"):
+            table = table.append_column(name, pa.array(rng.random() for _ in range(rows)))
+        file = io.BytesIO()
+        pq.write_table(
+            table, file, row_group_size=rows // 2, write_page_index=True, data_page_size=16384, use_dictionary=False,
+            compression="none", bloom_filter_options={"id": {"ndv": rows // 2, "fpp": 0.001}},
+        )  # fmt: skip
+        objects[f"lake/{number}.parquet"] = file.getvalue()
+    key = table["id"][30_000].as_py()
+    source, *_ = find_sources("a.parquet", filesystem=SimulatedStore.of({"a.parquet": file.getvalue()}))
+    footer = run(source, read_footer(source.size))
+    num_bytes = 0
+    for leaf in footer.leaves:
+        pages = run(source, read_places(footer, 1, leaf))
+        starts = accumulate((page.num_rows for page in pages), initial=0)
+        is_any = leaf.name == "id" and not is_sorted  # each page can hold it
+        num_bytes += sum(
+            len(page.extent)
+            for page, start in zip(pages, starts, strict=False)
+            if is_any or start <= 10_000 < start + page.num_rows
+        )
+    store, cache = SimulatedStore.of(objects), parquet_bloom.Cache()
+    for is_known in (False, True):
+        rounds = 3 if is_known or by_keys else 2  # page indexes may come along with the footer
+        log = RequestLog()
+        asked = {"column": "id", "keys": [key]} if by_keys else {"where": col("id") == key}
+        found = parquet_bloom.find("lake", filesystem=store, cache=cache, log=log, **asked)
+        before, bytes_before = store.rounds, log.num_bytes
+        assert found.to_arrow().num_rows == 1
+        assert store.rounds - before <= rounds, str(log)
+        assert log.num_bytes - bytes_before <= 1.2 * num_bytes, str(log)
+        if not by_keys and is_known:
+            assert bytes_before <= 8 * (18 + 32)  # headers and blocks of filters
 
 
 def test_the_stream_is_read_once_and_knows_its_schema(lake: Path) -> None:
