@@ -195,7 +195,7 @@ def _leave_out_deleted(plan: ErasePlan) -> None:
             plan.kept[number] = pc.and_(plan.kept[number], live) if number in plan.kept else live
         start = stop
     if others := len(plan.deleted) - plan.rows_deleted_before:
-        plan.notes.append(f"rows without a key that the table had already deleted left the file, too: {others:,}")
+        plan.notes.append(f"the file also loses rows without a key that the table had already deleted: {others:,}")
 
 
 def _all_but(numbers: Iterable[int], start: int, count: int) -> pa.BooleanArray:

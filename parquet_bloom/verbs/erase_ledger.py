@@ -38,6 +38,7 @@ LedgerKeys = Literal["hmac", "plain"]
 class LedgerRow(Record):
     """What became of a key in one file; `file` is None, and no row erased, for a key that no file had.
 
+    `rows_erased` also counts rows that the table had already deleted, but whose bytes were still in the file.
     `held_by` are the earlier versions of the table that still have rows with the key, as numbers or ranges of them.
     """
 

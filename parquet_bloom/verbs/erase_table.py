@@ -189,11 +189,11 @@ class TableErasure:
 
     def _deleted(self, file: LiveFile, footer: Footer) -> array[int]:
         """Return the rows of a live file with keys that the table has deleted; raises if it cannot be written again."""
-        if reason := self.table.why_not_erased(file):
-            raise UnsupportedError(f"it has rows with the keys, and {reason}")
         if file.num_rows not in (None, footer.num_rows):
             raise UnsupportedError(f"the file has {footer.num_rows:,} rows, and the table records {file.num_rows:,}")
         with self.reading:
+            if reason := self.table.why_not_erased(file):
+                raise UnsupportedError(f"it has rows with the keys, and {reason}")
             return deleted_rows(self.table.snapshot, file, footer)
 
     def _stored(self, leaf: LeafColumn) -> PlainKeys:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import parquet_bloom
-from parquet_bloom import absent, erase, verify
+from parquet_bloom import UnsupportedError, absent, erase, verify
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("PARQUET_BLOOM_TABLES"), reason="PARQUET_BLOOM_TABLES names no folder of jars"
@@ -106,6 +106,25 @@ def test_delta_with_deletion_vectors(spark: Any, work: Path) -> None:
     assert ids(spark, table) == left
 
 
+@pytest.mark.parametrize("feature", ["RowTracking", "ChangeDataFeed"])
+def test_delta_tables_that_are_refused_as_the_refusal_says(spark: Any, work: Path, feature: str) -> None:
+    root = work / feature
+    table = f"delta.`{root}`"
+    properties = f"('delta.enableDeletionVectors' = 'true', 'delta.enable{feature}' = 'true')"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, name STRING, p STRING) USING delta TBLPROPERTIES {properties}")
+    spark.sql(f"INSERT INTO {table} {rows(0, 30)}")
+    spark.sql(f"DELETE FROM {table} WHERE id = 5")
+    before = sorted(root.rglob("*"))
+    with pytest.raises(UnsupportedError, match="delete the rows with Spark"):
+        erase(root, "id", [3, 5], table=True)
+    assert sorted(root.rglob("*")) == before
+    spark.sql(f"DELETE FROM {table} WHERE id IN (3, 5)")
+    spark.sql(f"REORG TABLE {table} APPLY (PURGE)")
+    live = [str(path) for path in parquet_bloom.prune(root, "id >= 0").paths]
+    in_files = {row for (row,) in duckdb.sql(f"SELECT id FROM read_parquet({live})").fetchall()}
+    assert in_files == {*range(30)} - {3, 5}
+
+
 def catalog_in(work: Path) -> Any:
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -141,6 +160,29 @@ def test_iceberg_with_position_deletes(spark: Any, work: Path) -> None:
         spark.sql("REFRESH TABLE db.n.d")
         spark.sql("CALL db.system.rewrite_data_files(table => 'n.d', options => map('rewrite-all', 'true'))")
         assert ids(spark, "db.n.d") == left[1:]
+    finally:
+        catalog.engine.dispose()
+
+
+def test_iceberg_of_format_3_as_the_refusal_says(spark: Any, work: Path) -> None:
+    modes = "'write.delete.mode' = 'merge-on-read', 'format-version' = '3'"
+    spark.sql(f"CREATE TABLE db.n.v (id BIGINT, name STRING, p STRING) USING iceberg TBLPROPERTIES ({modes})")
+    spark.sql(f"INSERT INTO db.n.v {rows(0, 30)}")
+    spark.sql("DELETE FROM db.n.v WHERE id = 5")
+    catalog = catalog_in(work)
+    try:
+        folder = work / "db" / "n" / "v"
+        before = sorted(folder.rglob("*"))
+        assert before
+        with pytest.raises(UnsupportedError, match=r"format version 3.*delete the rows with Spark"):
+            erase(catalog.load_table("n.v"), "id", [3, 5], table=True)
+        assert sorted(folder.rglob("*")) == before
+        spark.sql("DELETE FROM db.n.v WHERE id IN (3, 5)")
+        options = "map('delete-file-threshold', '1')"
+        spark.sql(f"CALL db.system.rewrite_data_files(table => 'n.v', options => {options})")
+        live = [row.file_path.removeprefix("file:") for row in spark.sql("SELECT * FROM db.n.v.data_files").collect()]
+        in_files = {row for (row,) in duckdb.sql(f"SELECT id FROM read_parquet({live})").fetchall()}
+        assert in_files == {*range(30)} - {3, 5}
     finally:
         catalog.engine.dispose()
 

@@ -188,6 +188,8 @@ def test_features_in_whose_way_a_swap_is_are_refused_before_the_first_byte(
     before = snapshot(root)
     with pytest.raises(UnsupportedError, match=f"cannot be committed to: it has the feature .*{REFUSED[name]}"):
         add(root, "id", table=True, dry_run=dry_run)
+    with pytest.raises(UnsupportedError, match=f"{REFUSED[name]}.*; delete the rows with Spark, and then run REORG"):
+        erase(root, "id", [1], table=True, dry_run=dry_run)
     assert snapshot(root) == before
 
 

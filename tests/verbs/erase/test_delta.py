@@ -17,6 +17,7 @@ import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 from files import only_error, statuses, table
@@ -24,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parquet_bloom import UnsupportedError, add, erase, index, lookup, verify
+from parquet_bloom.cli.commands import main
 from parquet_bloom.tables.delta import OpenDelta
 
 
@@ -184,7 +186,7 @@ def test_rows_of_a_deletion_vector_leave_the_file_too(tmp_path: Path, is_checkpo
     (row,) = erased = erase(tmp_path, "id", [3, 5], table=True)
     for each in (planned, row):
         assert (each.rows_erased, each.rows_deleted_before) == (2, 1)
-        assert each.notes == ("rows without a key that the table had already deleted left the file, too: 2",)
+        assert each.notes == ("the file also loses rows without a key that the table had already deleted: 2",)
     assert erased.errors == ()
     left = [row for row in range(20) if row not in (3, 4, 5, 15)]
     assert in_files(tmp_path) == lakes.delta_rows(tmp_path) == left
@@ -214,6 +216,15 @@ def test_a_key_in_deleted_rows_alone(tmp_path: Path) -> None:
     assert in_files(tmp_path) == [row for row in range(40) if row != 3]
     assert lakes.delta_rows(tmp_path) == [row for row in range(40) if row not in (3, 23)]
     assert set(statuses(erase(tmp_path, "id", [3], table=True))) == {"unchanged"}
+
+
+def test_the_command_line_says_which_rows_were_deleted_before(tmp_path: Path) -> None:
+    root, keys = tmp_path / "t", tmp_path / "keys.txt"
+    lakes.delta(root, files=1)
+    lakes.give_deletion_vector(root, [3])
+    keys.write_text("3\n5\n")
+    ran = CliRunner().invoke(main, ["erase", str(root), "--table", "-c", "id", "-k", str(keys), "--yes"])
+    assert ": 2 rows (the table had already deleted 1) erased; " in ran.output
 
 
 def test_a_file_whose_other_rows_are_deleted_goes(tmp_path: Path) -> None:

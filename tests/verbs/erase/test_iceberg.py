@@ -271,6 +271,7 @@ with lakes.connected(Path(sys.argv[2])) as found:
 
 def kill_and_finish(folder: Path, made: Any, after: float) -> None:
     """Kills a run that long after its first new file, runs again, and compares the rows."""
+    wanted = [row for row in ids(made) if row % 5]
     data = Path(made.location().removeprefix("file://")) / "data"
     run = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(Path(lakes.__file__).parent), str(folder)], stderr=subprocess.DEVNULL
@@ -283,7 +284,7 @@ def kill_and_finish(folder: Path, made: Any, after: float) -> None:
     run.wait()
     erased = erase(made, "id", list(range(0, 160, 5)), table=True, batch=2)
     assert erased.errors == ()
-    assert ids(made) == [row for row in range(160) if row % 5]
+    assert ids(made) == in_files(made) == wanted
     known = {task.file_path.removeprefix("file://") for task in _all_files(made)}
     assert {*map(str, data.glob("*-erased-*"))} - known == {*erased.unreferenced}
 
@@ -297,9 +298,34 @@ def _all_files(made: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("deleted", [[], [5, 7]], ids=["plain", "with deletes"])
 @pytest.mark.parametrize("after", [0.0, 0.1])
-def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path, catalog: Any, after: float) -> None:
-    kill_and_finish(tmp_path / "warehouse", lakes.iceberg(catalog, files=8), after)
+def test_a_run_that_is_killed_is_finished_by_the_next(
+    tmp_path: Path, catalog: Any, after: float, deleted: list[int]
+) -> None:
+    made = lakes.iceberg(catalog, files=8)
+    if deleted:
+        lakes.give_deletes(made, deleted)
+    kill_and_finish(tmp_path / "warehouse", made, after)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.integers(0, 9), min_size=1, max_size=20), keys=st.sets(st.integers(0, 9)), data=st.data())
+def test_whatever_is_deleted_only_live_rows_without_a_key_are_left(
+    catalog: Any, rows: list[int], keys: set[int], data: st.DataObject
+) -> None:
+    deleted = data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1))
+    made = catalog.create_table(f"n.t{uuid.uuid4().hex}", pa.schema([("id", pa.int64())]))
+    made.append(pa.table({"id": rows}))
+    lakes.give_deletes(made, sorted(deleted))
+    (row,) = erased = erase(made, "id", pa.array(sorted(keys), pa.int64()), table=True)
+    assert erased.errors == ()
+    live = [row for at, row in enumerate(rows) if at not in deleted]
+    assert ids(made) == sorted(row for row in live if row not in keys)
+    if {*rows} & keys:
+        assert in_files(made) == ids(made)
+    assert row.rows_erased == sum(row in keys for row in rows)
+    assert row.rows_erased - row.rows_deleted_before == sum(row in keys for row in live)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
