@@ -528,7 +528,9 @@ def _lookup_absent(
 @quiet_option
 @format_options
 @storage_option
+@engine_options
 def find(
+    verb: Verb,
     paths: tuple[str, ...],
     where: str | None,
     column: str | None,
@@ -555,6 +557,7 @@ def find(
       parquet-bloom find events/ --where "id = 'x'"
       parquet-bloom find events/ -c user_id -k keys.txt -s user_id --positions
       parquet-bloom find events/ -w "id = 'x'" -l
+      parquet-bloom find --engine spark s3://lake/events -w "id = 'x'"
     """
     if invert_match:
         raise click.UsageError(
@@ -569,7 +572,7 @@ def find(
     if quiet:
         limit = 1
     with progress_bar("searching") as progress:
-        found = parquet_bloom.find(
+        found = verb(
             paths,
             where,
             column=column,
@@ -626,7 +629,9 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @any_name_option
 @format_options
 @storage_option
+@engine_options
 def erase(
+    verb: Verb,
     paths: tuple[str, ...],
     column: str,
     keys: str,
@@ -649,6 +654,7 @@ def erase(
       parquet-bloom erase events/ --column user_id --keys keys.txt --dry-run
       parquet-bloom erase events/ -c user_id -k keys.txt --yes
       parquet-bloom erase lake/events --table -c user_id -k keys.txt --yes
+      parquet-bloom erase --engine spark s3://lake/events -c user_id -k keys.txt --yes
     """
     given: Any = paths
     if options["ledger_keys"] is None:
@@ -666,9 +672,7 @@ def erase(
             say("nothing was erased", err=True)
             end_with(ERROR)
     with progress_bar("erasing") as progress:
-        erased = parquet_bloom.erase(
-            given, column, keys, storage_options=storage_options(storage), progress=progress, **options
-        )
+        erased = verb(given, column, keys, storage_options=storage_options(storage), progress=progress, **options)
     if output_format == "table":
         print_erased(erased)
     else:

@@ -18,6 +18,7 @@ OPTIONS = {
     "force": "--force",
     "fpp": "--fpp",
     "in_place": "--in-place",
+    "ledger": "--ledger",
     "max_bytes": "--max-bytes",
     "max_expected_fpp": "--max-expected-fpp",
     "ndv": "--ndv",

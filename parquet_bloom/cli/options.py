@@ -201,10 +201,17 @@ _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
     "decryption": "--keys-file gives keys to this process, and Spark's executors are others; leave out --engine spark",
     "as_of": "--as-of reads a table's log, which is done here and not on Spark",
-    "table": "--table commits to a table, which is done here and not on Spark",
     "in_place": "--in-place changes local files, which is done here and not on Spark",
     "only_absent": "--absent reads the column here, and not on Spark, so leave out --engine spark",
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",
+}
+
+_LOCAL_ONLY_OF = {
+    "add": {"table": "--table commits to a table, which is done here and not on Spark"},
+    "find": {
+        "catalog": "--catalog names a table, whose live rows are found here and not on Spark",
+        "allow_outside": "--allow-outside is for a table, whose live rows are found here and not on Spark",
+    },
 }
 
 
@@ -219,14 +226,15 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
             if options.get("storage") == _OF_SPARK:
                 raise click.UsageError("--storage-option spark takes Spark's settings; say --engine spark with it")
             return command(verb=getattr(parquet_bloom, command.__name__), **options)
-        for name, why_not in _LOCAL_ONLY.items():
+        local_only = _LOCAL_ONLY | _LOCAL_ONLY_OF.get(command.__name__, {})
+        for name, why_not in local_only.items():
             if options.get(name):
                 raise click.UsageError(why_not)
 
         def verb(*arguments: Any, **options: Any) -> Any:
             from parquet_bloom.spark.console import call
 
-            options = {name: value for name, value in options.items() if name not in _LOCAL_ONLY}
+            options = {name: value for name, value in options.items() if name not in local_only}
             if takes_those_of_spark:
                 options["storage_options"] = "spark"
             return call(command.__name__, master, *arguments, hide=hide_options, **options)

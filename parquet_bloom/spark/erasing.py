@@ -1,17 +1,29 @@
-"""`erase` on executors: one task a file; what is to be done once, such as refreshing indexes, the driver does."""
+"""`erase` on executors: one task a file; what is to be done once, such as commits and indexes, the driver does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from parquet_bloom.format.schema import LeafColumn, parse_path
+from parquet_bloom.results import FailedFile
 from parquet_bloom.spark.conditions import LOG
-from parquet_bloom.spark.retrofit import EARLIER, Item, Outcome, Retrofit, retrofit
+from parquet_bloom.spark.retrofit import EARLIER, Item, Outcome, Retrofit, carried_out, local_frame
+from parquet_bloom.spark.session import interruptibly, job
 from parquet_bloom.spark.stores import SparkOptions, settled
-from parquet_bloom.storage.listing import Source
-from parquet_bloom.verbs.erase import Erased, erase_rows, refresh_indexes
-from parquet_bloom.verbs.erase_files import FileErased
-from parquet_bloom.verbs.keys import read_keys
+from parquet_bloom.spark.tasks import driver_reads, frame_of, readable_errors, said_on_executor
+from parquet_bloom.storage.listing import PathLike, Source
+from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.verbs.add import TableKind
+from parquet_bloom.verbs.add_to_table import BATCH
+from parquet_bloom.verbs.erase import Erased, erase_from_table, erase_rows, refresh_indexes, refuse_options
+from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file
+from parquet_bloom.verbs.erase_ledger import LedgerKeys, open_ledger
+from parquet_bloom.verbs.erase_table import beside
+from parquet_bloom.verbs.keys import read_keys, require_no_null
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import UNFAMILIAR
 
@@ -29,6 +41,12 @@ def erase(
     keep_empty: bool = False,
     dry_run: bool = False,
     any_name: bool = False,
+    table: bool | TableKind = False,
+    catalog: str | None = None,
+    batch: int = BATCH,
+    ledger: PathLike | None = None,
+    ledger_secret: str | bytes | None = None,
+    ledger_keys: LedgerKeys = "hmac",
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -37,9 +55,79 @@ def erase(
     `paths` may be a DataFrame with a column `path`; all else is as for `parquet_bloom.erase`. The keys travel with the
     tasks. The job has run when this returns. A file that cannot be done right is a row with the status `refused` and
     its error, and the others go on. A call that was interrupted can be repeated. Columns: those of `FileErased`.
+
+    With `table=`, tasks write the new files, one a task, and the driver does the rest as `parquet_bloom.erase` does:
+    it searches for the keys, commits, searches what is live then, and writes the `ledger`, which only a table has here.
     """
-    paths, storage_options = settled(spark, paths, storage_options)
-    read = read_keys(keys, column.rpartition(".")[2])
+    done = erase_everywhere(
+        *(spark, paths, column, keys),
+        timezone=timezone,
+        keep_empty=keep_empty,
+        dry_run=dry_run,
+        any_name=any_name,
+        table=table,
+        catalog=catalog,
+        batch=batch,
+        ledger=ledger,
+        ledger_secret=ledger_secret,
+        ledger_keys=ledger_keys,
+        storage_options=storage_options,
+        progress=progress,
+    )
+    for failed in done.stale_indexes:
+        LOG.warning("%s still has the keys: %s", failed.path, failed.error)
+    for path in done.unreferenced:
+        LOG.warning("%s: no version of the table has this file, which a task or a run that was killed has left", path)
+    return local_frame(spark, done.rows, FileErased)
+
+
+def erase_everywhere(
+    spark: SparkSession,
+    paths: Any,
+    column: str,
+    keys: Any,
+    *,
+    timezone: str | None = None,
+    keep_empty: bool = False,
+    dry_run: bool = False,
+    any_name: bool = False,
+    table: bool | TableKind = False,
+    catalog: str | None = None,
+    batch: int = BATCH,
+    ledger: PathLike | None = None,
+    ledger_secret: str | bytes | None = None,
+    ledger_keys: LedgerKeys = "hmac",
+    storage_options: SparkOptions = None,
+    progress: Progress | None = None,
+) -> Erased:
+    """Return what `erase` does as the local verb returns it."""
+    read = read_keys(keys, parse_path(column)[-1])
+    require_no_null(read)
+    paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
+    if table:
+        refuse_options(keep_empty=keep_empty, any_name=any_name)
+        record = None
+        if ledger is not None:
+            record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
+        with driver_reads(storage_options):
+            return erase_from_table(
+                *(paths, column, read),
+                timezone=timezone,
+                dry_run=dry_run,
+                strict=False,
+                table=table,
+                catalog=catalog,
+                batch=batch,
+                record=record,
+                jobs=None,
+                storage_options=storage_options,
+                progress=progress,
+                write=lambda plans, _: _written(spark, plans),
+            )
+    if catalog is not None:
+        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+    if ledger is not None:
+        raise ValueError("ledger= needs table=True on Spark; of plain files parquet_bloom.erase writes one")
     options = {
         "column": column,
         "keys": read,
@@ -51,7 +139,12 @@ def erase(
         "storage_options": storage_options,
     }
     work = _Erasure(_erase, FileErased, options)
-    return retrofit(spark, paths, work, output=None, description="erasing rows", progress=progress)
+    done = carried_out(spark, paths, work, output=None, description="erasing rows", progress=progress)
+    rows = tuple(row for row in done if isinstance(row, FileErased))
+    return Erased(rows, tuple(work.stale))
+
+
+# ---- plain files -------------------------------------------------------------------------
 
 
 def _erase(paths: list[str], *, output: str | None = None, strict: bool = False, **options: Any) -> Erased:
@@ -63,7 +156,9 @@ def _erase(paths: list[str], *, output: str | None = None, strict: bool = False,
 
 @dataclass(frozen=True)
 class _Erasure(Retrofit):
-    """A task that erases the rows of its files."""
+    """A task that erases the rows of its files; `stale` are the indexes that the driver could not refresh."""
+
+    stale: list[FailedFile] = field(default_factory=list)
 
     def left_alone(self, item: Item) -> Outcome:
         """Return that a file stays as it is, for its name."""
@@ -75,8 +170,7 @@ class _Erasure(Retrofit):
 
     def finish(self, written: list[Source]) -> None:
         """Refresh the indexes of the folders that changed."""
-        for failed in refresh_indexes(written, None, self.options["storage_options"]):
-            LOG.warning("%s still has the keys: %s", failed.path, failed.error)
+        self.stale.extend(refresh_indexes(written, None, self.options["storage_options"]))
 
     def _done(self, item: Item, **options: Any) -> FileErased:
         try:
@@ -88,3 +182,43 @@ class _Erasure(Retrofit):
         if row.status == "unchanged" and size != item.size:
             return FileErased(item.path, "unchanged", bytes_before=item.size, notes=(*row.notes, EARLIER))
         return row
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+
+def _written(spark: SparkSession, plans: Sequence[ErasePlan]) -> list[FileErased]:
+    """Write the new file of each plan, a task for each; return what came of them."""
+    import pyarrow as pa
+
+    keys = {plan.leaf: plan.keys for plan in plans if plan.leaf is not None and plan.keys is not None}
+    schema = pa.schema([("number", pa.int64()), ("outcome", pa.binary())])
+    frame = frame_of(
+        *(spark, [[str(number)] for number in range(len(plans))], _Write(keys), schema),
+        parts=[dataclasses.replace(plan, keys=None) for plan in plans],
+    )
+    with job(spark, "parquet_bloom: erasing rows from a table", None), readable_errors():
+        found = interruptibly(spark, frame.collect)
+    outcomes = {row["number"]: pickle.loads(row["outcome"]) for row in found}
+    rows = []
+    for number, plan in enumerate(plans):
+        row, plan.target = outcomes[number]
+        rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A task that writes the new file of a plan, by a name of its own: another attempt at it may still be writing."""
+
+    keys: dict[LeafColumn, PlainKeys]
+
+    def __call__(self, numbers: list[str], plan: ErasePlan) -> Iterator[dict[str, Any]]:
+        """Yield what came of the plan, and where the new file is."""
+        assert plan.leaf is not None
+        plan.keys, plan.target = self.keys[plan.leaf], beside(plan.source.path)
+        try:
+            row = erase_file(plan)
+        except Exception as error:
+            row = dataclasses.replace(plan.refused(error), error=said_on_executor(error))
+        yield {"number": int(numbers[0]), "outcome": pickle.dumps((row, plan.target))}

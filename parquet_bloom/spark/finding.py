@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark.joins import rows_of_keys
 from parquet_bloom.spark.reading import read
-from parquet_bloom.spark.stores import SparkOptions
+from parquet_bloom.spark.stores import SparkOptions, settled
+from parquet_bloom.spark.tasks import given_paths, table_at
+from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ def find(
     keys: Any = None,
     columns: Sequence[Any] | str | None = None,
     positions: bool = False,
+    limit: int | None = None,
     row_groups: bool = False,
     options: Mapping[str, Any] | None = None,
     storage_options: SparkOptions = None,
@@ -32,12 +36,50 @@ def find(
 
     It is `read` of a condition and `semi_join` of keys, with their options, under the name and the arguments of
     `parquet_bloom.find`. With `positions`, the columns `path` and `row`, the number of the row in its file, follow.
+    `limit` rows are any that match. The directory of a table is refused: its live rows are not those of all its files.
     """
+    frame = _found(
+        *(spark, paths, where, PLACES if positions else ()),
+        column=column,
+        keys=keys,
+        columns=columns,
+        row_groups=row_groups,
+        options=options,
+        storage_options=storage_options,
+        progress=progress,
+    )
+    return frame if limit is None else frame.limit(limit)
+
+
+def find_placed(spark: SparkSession, paths: Any, where: Any = None, *, limit: int | None = None, **given: Any) -> Any:
+    """Return what `find` does, whose last two columns are always the place of each row, under names of their own."""
+    given.pop("positions", None)
+    frame = _found(spark, paths, where, ("_parquet_bloom_path", "_parquet_bloom_row"), **given)
+    return frame if limit is None else frame.limit(limit)
+
+
+def _found(
+    spark: SparkSession,
+    paths: Any,
+    where: Any,
+    names: Sequence[str],
+    *,
+    column: str | None = None,
+    keys: Any = None,
+    columns: Sequence[Any] | str | None = None,
+    row_groups: bool = False,
+    options: Mapping[str, Any] | None = None,
+    storage_options: SparkOptions = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Return the rows that match; with two `names`, their places are columns of these names."""
     if (where is None) == (keys is None) or (column is None) != (keys is None):
         raise TypeError("find takes a condition, or a column and its keys")
     from pyspark.sql import functions as F
 
-    places = [F.col(f"_metadata.{of}").alias(name) for of, name in _PLACES.items()] if positions else []
+    paths, storage_options = settled(spark, paths, storage_options)
+    _refuse_tables(paths, storage_options)
+    places = [F.col(f"_metadata.{of}").alias(name) for of, name in zip(_OF_SPARK, names, strict=False)]
     chosen: list[Any] | None = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     shared: dict[str, Any] = {
         "row_groups": row_groups,
@@ -46,13 +88,29 @@ def find(
         "progress": progress,
     }
     if column is not None:
-        if chosen is not None and positions:
-            chosen += _PLACES.values()
-        return rows_of_keys(spark, paths, column, keys, chosen, places=places, **shared)
-    if positions:
-        chosen = [*(["*"] if chosen is None else chosen), *places]
-    return read(spark, paths, where, chosen, **shared)
+        if chosen is not None:
+            chosen += names
+        frame = rows_of_keys(spark, paths, column, keys, chosen, places=places, in_order=True, **shared)
+    else:
+        if places:
+            chosen = [*(["*"] if chosen is None else chosen), *places]
+        frame = read(spark, paths, where, chosen, **shared)
+    if taken := {*names} & {*frame.columns[: -len(names)]} if names else None:
+        raise UnsupportedError(f"the files have a column {min(taken)}, too; choose others by columns=")
+    return frame
 
 
-_PLACES = {"file_path": "path", "row_index": "row"}
-"""What Spark calls the place of a row -> what `find` does."""
+PLACES = ("path", "row")
+"""What `find` calls the place of a row."""
+
+_OF_SPARK = ("file_path", "row_index")
+
+
+def _refuse_tables(paths: Any, storage_options: StorageOptions) -> None:
+    given = given_paths(paths)
+    for path in given if isinstance(given, list) else [given]:
+        if kind := table_at(path, storage_options):
+            raise UnsupportedError(
+                f"{path} is a {kind} table, whose live rows are not those of all its Parquet files: find them with "
+                f"parquet_bloom.find, without Spark, or with {kind}'s own connector"
+            )

@@ -77,8 +77,12 @@ def rows_of_keys(
     progress: Progress | None,
     broadcast_bytes: int = BROADCAST_BYTES,
     places: Sequence[Column] = (),
+    in_order: bool = False,
 ) -> DataFrame:
-    """Return what `semi_join` does, with `places` of each row, which only the files' own rows have."""
+    """Return what `semi_join` does, with `places` of each row, which only the files' own rows have.
+
+    Spark's join has the key's column first; if `in_order`, all columns are in the order of the files.
+    """
     paths, storage_options = settled(spark, paths, storage_options)
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     path = parse_path(column)
@@ -98,6 +102,8 @@ def rows_of_keys(
     else:
         rows = lake.files(known.files) if chosen is None else lake.files(known.files).select(*chosen)
     joined = _joined(rows, path, known.frame(spark))
+    if columns is None and in_order:
+        columns = [quoted_name(name) for name in rows.columns]
     return joined if columns is None else joined.select(*([columns] if isinstance(columns, str) else columns))
 
 

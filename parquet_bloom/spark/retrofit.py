@@ -172,6 +172,20 @@ def retrofit(
     progress: Progress | None,
 ) -> DataFrame:
     """Carry out work on each file, and return its rows."""
+    rows = carried_out(spark, paths, work, output=output, description=description, progress=progress)
+    return local_frame(spark, rows, work.record)
+
+
+def carried_out(
+    spark: SparkSession,
+    paths: Any,
+    work: Retrofit,
+    *,
+    output: PathLike | None,
+    description: str,
+    progress: Progress | None,
+) -> list[Row]:
+    """Carry out work on each file; return what came of each."""
     work.call([])  # raises what would be wrong for any file
     given = listed(paths_of(paths))
     with driver_reads(work.options["storage_options"]):
@@ -202,7 +216,7 @@ def retrofit(
         _name_uploads(sources, targets)
         _refresh(spark, sources, output)
         work.finish(written)
-    return _local_frame(spark, rows, work.record)
+    return rows
 
 
 def is_changed(row: Row) -> bool:
@@ -283,7 +297,8 @@ def _refresh(spark: SparkSession, sources: list[Source], output: PathLike | None
             spark.catalog.refreshByPath(f"file:{folder}" if sources[0].is_local else folder)
 
 
-def _local_frame(spark: SparkSession, rows: list[Row], record: type[Row]) -> DataFrame:
+def local_frame(spark: SparkSession, rows: Iterable[Row], record: type[Row]) -> DataFrame:
+    """Return records as a DataFrame that is on the driver."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return spark.createDataFrame([_sayable(to_row(row)) for row in rows], from_arrow_schema(arrow_schema(record)))

@@ -84,11 +84,16 @@ def live_sources_of(
 
 def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None:
     """Return which format's table a directory is, if readers of that merge files or pass some over: Hudi, Paimon."""
+    kind = table_at(path, storage_options)
+    return kind if kind in ("Hudi", "Paimon") else None
+
+
+def table_at(path: PathLike, storage_options: StorageOptions) -> str | None:
+    """Return which format's table a directory is, or None."""
     named = os.fspath(path)
     if named.endswith(".parquet") or any(char in named for char in "*?["):
         return None
-    kind = kind_of_path(named, storage_options)
-    return kind if kind in ("Hudi", "Paimon") else None
+    return kind_of_path(named, storage_options)
 
 
 GONE = "the file was deleted after the call began"
@@ -151,7 +156,7 @@ def frame_of(
     shares: Sequence[list[str]],
     work: Work,
     schema: pa.Schema,
-    parts: Sequence[Snapshot] | None = None,
+    parts: Sequence[object] | None = None,
 ) -> DataFrame:
     """Return the rows of each share's work, a task for each, run whenever the frame is."""
     from pyspark.sql.pandas.types import from_arrow_schema

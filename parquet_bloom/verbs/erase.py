@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -42,9 +42,9 @@ from parquet_bloom.verbs.erase_files import (
     require_no_key,
 )
 from parquet_bloom.verbs.erase_ledger import Ledger, LedgerKeys, open_ledger
-from parquet_bloom.verbs.erase_table import TableErasure
+from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import purge
-from parquet_bloom.verbs.keys import read_keys, require_no_null, stored_keys
+from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
 from parquet_bloom.verbs.retrofit import carry_out, find_with_targets, is_left_alone, left_alone, raise_refusals
@@ -155,33 +155,25 @@ def erase(
         >>> [(row.status, row.rows_erased) for row in parquet_bloom.erase("events", "id", [7])]
         [('unchanged', 0), ('written', 1)]
     """
-    path = parse_path(column)
-    read = read_keys(keys, path[-1])
+    read = read_keys(keys, parse_path(column)[-1])
     require_no_null(read)
     record = None
     if ledger is not None:
         record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
     if table:
-        _refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
-        if batch < 1:
-            raise ValueError(f"batch= must be at least 1, not {batch}")
-        kind = None if table is True else table
-        return _erase_from_table(
-            paths,
-            TableErasure(
-                open_erasable(paths, kind=kind, catalog=catalog, storage_options=storage_options),
-                path,
-                read,
-                timezone,
-                batch,
-                jobs,
-                storage_options,
-                progress,
-                record,
-            ),
-            catalog,
+        refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
+        return erase_from_table(
+            *(paths, column, read),
+            timezone=timezone,
             dry_run=dry_run,
             strict=strict,
+            table=table,
+            catalog=catalog,
+            batch=batch,
+            record=record,
+            jobs=jobs,
+            storage_options=storage_options,
+            progress=progress,
         )
     if catalog is not None:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
@@ -259,21 +251,53 @@ def erase_rows(
     return sources, rows
 
 
-def _erase_from_table(asked: Any, work: TableErasure, catalog: str | None, *, dry_run: bool, strict: bool) -> Erased:
+def erase_from_table(
+    asked: Any,
+    column: str,
+    keys: Keys,
+    *,
+    timezone: str | None,
+    dry_run: bool,
+    strict: bool,
+    table: Literal[True] | TableKind,
+    catalog: str | None,
+    batch: int,
+    record: Ledger | None,
+    jobs: int | None,
+    storage_options: StorageOptions,
+    progress: Progress | None,
+    write: Write = write_here,
+) -> Erased:
+    """Return what was done to a table, whose new files `write` has written."""
+    if batch < 1:
+        raise ValueError(f"batch= must be at least 1, not {batch}")
+    work = TableErasure(
+        open_erasable(asked, kind=None if table is True else table, catalog=catalog, storage_options=storage_options),
+        parse_path(column),
+        keys,
+        timezone,
+        batch,
+        jobs,
+        storage_options,
+        progress,
+        record,
+        write,
+    )
     before = work.table.snapshot.version
     work.run(dry_run=dry_run, strict=strict)
     after = work.table.snapshot
     if not dry_run:
         work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog)
-        if work.ledger is not None:
+        if record is not None:
             held = work.held_by()
-            rows = work.ledger.rows(before=before, after=after.version, held_by=held, expire_with=work.table.cleanup)
-            work.ledger.write(rows)
+            rows = record.rows(before=before, after=after.version, held_by=held, expire_with=work.table.cleanup)
+            record.write(rows)
     left = () if dry_run else tuple(work.unreferenced())
     return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left)
 
 
-def _refuse_options(**options: Any) -> None:
+def refuse_options(**options: Any) -> None:
+    """Raise `ValueError` for an option that is given, and that a table does not take."""
     for name, value in options.items():
         if value:
             raise ValueError(f"{name}= cannot be combined with table=")

@@ -16,7 +16,7 @@ import threading
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from parquet_bloom.errors import (
@@ -69,6 +69,14 @@ ROUNDS = 10
 
 _Task = tuple[LiveFile, ErasePlan]
 
+Write = Callable[[Sequence[ErasePlan], int | None], Sequence[FileErased]]
+"""Writes the new files of plans, by so many threads: returns what came of each, whose `target` it may move."""
+
+
+def write_here(plans: Sequence[ErasePlan], jobs: int | None) -> Sequence[FileErased]:
+    """Write the new files of plans by threads; return what came of each."""
+    return carry_out(plans, lambda plan, stop: erase_file(plan, stop=stop), at_once=num_threads(jobs), strict=False)
+
 
 @dataclasses.dataclass(slots=True)
 class TableErasure:
@@ -83,6 +91,7 @@ class TableErasure:
     storage_options: StorageOptions
     progress: Progress | None
     ledger: Ledger | None = None
+    write: Write = write_here
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
     stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
     """The keys as each leaf stores them."""
@@ -161,7 +170,7 @@ class TableErasure:
 
         def planned(source: Source) -> _Task:
             file, outcome = files[source], hits.get(source, [])
-            plan = ErasePlan(source, _beside(source.path))
+            plan = ErasePlan(source, beside(source.path))
             try:
                 if file.is_unread:
                     raise file.error(is_named=False)
@@ -225,9 +234,7 @@ class TableErasure:
         plans = [plan for _, plan in todo]
         self.is_committing = False
         try:
-            written = carry_out(
-                plans, lambda plan, stop: erase_file(plan, stop=stop), at_once=num_threads(self.jobs), strict=False
-            )
+            written = self.write(plans, self.jobs)
             erasures: dict[str, Erasure] = {}
             for (file, plan), row in zip(todo, written, strict=True):
                 self.rows[file.recorded] = row
@@ -423,7 +430,7 @@ def _require_absent(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...], 
 _NEW = re.compile(r".*-erased-[0-9a-f]{12}\.parquet")
 
 
-def _beside(path: str) -> str:
+def beside(path: str) -> str:
     """Return a path for a new file in the same directory, that nothing else has."""
     folder, slash, name = path.rpartition("/")
     name = re.sub(r"(-erased-[0-9a-f]{12})?(\.parquet)?$", "", name)
@@ -449,4 +456,4 @@ def _remove(plan: ErasePlan) -> None:
             plan.source.fs.rm_file(plan.target)
 
 
-__all__ = ["TableErasure"]
+__all__ = ["TableErasure", "Write", "beside", "write_here"]

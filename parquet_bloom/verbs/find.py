@@ -261,7 +261,7 @@ class _Condition:
         if any(file.not_pruned is None for file in files) and not is_declared:
             findings.raise_unless_bound()
         if (conflicting := findings.conflicting) and not is_declared:
-            columns = _columns_of(evaluator.predicate)
+            columns = columns_of(evaluator.predicate)
             raise UnsupportedError(why_conflicting(format_path(columns[min(conflicting)])))
         evaluator.strays.rest(sources)
         open_files = evaluator.open_files or {}
@@ -284,11 +284,11 @@ class _Condition:
         return _ConditionTest(row_filter(evaluator.predicate, shape.typed, timezone=evaluator.timezone), shape)
 
 
-def _columns_of(predicate: Predicate) -> list[ColumnPath]:
+def columns_of(predicate: Predicate) -> list[ColumnPath]:
     """Return the column of each test, in the order in which tests are numbered."""
     match predicate:
         case And(parts) | Or(parts):
-            return [path for part in parts for path in _columns_of(part)]
+            return [path for part in parts for path in columns_of(part)]
         case Comparison(column=path) | In(column=path) | IsNull(column=path):
             return [path]
     return []

@@ -19,13 +19,14 @@ from parquet_bloom.format.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
 OTHERS = (
+    "absent",
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
 )
 PYTHON_ONLY = {"filesystem", "storage_options", "progress", "log", "as_text", "cache", "limits", "case_sensitive"}
 PYTHON_ONLY |= {"batch", "ledger_secret"}  # which is in the environment, not in a command line that others see
 SIGNATURES = {verb: inspect.signature(attrgetter(verb)(parquet_bloom)) for verb in (*VERBS, *OTHERS)}
-ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup")
+ON_SPARK = ("inspect", "add", "drop", "verify", "prune", "lookup", "find", "erase")
 SPARK_SIGNATURES = {verb: inspect.signature(getattr(parquet_bloom.spark, verb)) for verb in ON_SPARK}
 SESSION_HAS = {"timezone", "case_sensitive", "strict", "jobs", "as_of"}
 """Keywords that the verbs on Spark lack: the session says, or it makes no sense there."""
@@ -92,7 +93,10 @@ def spark_calls(monkeypatch, tmp_path):
 
     monkeypatch.setattr(parquet_bloom.spark.console, "running", running)
     recorded = recording(monkeypatch, parquet_bloom.spark, SPARK_SIGNATURES)
-    monkeypatch.setattr(parquet_bloom.spark.console, "find_candidates", parquet_bloom.spark.lookup)  # with its errors
+    for inner, verb in (("find_candidates", "lookup"), ("find_placed", "find"), ("erase_everywhere", "erase")):
+        monkeypatch.setattr(
+            parquet_bloom.spark.console, inner, getattr(parquet_bloom.spark, verb)
+        )  # its rows, and more
     return session, masters, recorded
 
 
@@ -183,6 +187,11 @@ def spark_calls(monkeypatch, tmp_path):
             "lookup a -c x -k k --timezone UTC --storage-option n=1",
             "lookup(['a'], 'x', 'k', timezone='UTC', storage_options={'n': 1})",
         ),
+        ("lookup a b -c x -k - --absent", "absent(['a', 'b'], 'x', '/dev/stdin')"),
+        (
+            "lookup n.t -c x -k k --absent --catalog prod --as-of 3 --timezone UTC --strict --allow-outside",
+            "absent(['n.t'], 'x', 'k', catalog='prod', as_of='3', timezone='UTC', strict=True, allow_outside=True)",
+        ),
         ("add a -c x --table", "add('a', ['x'], table=True)"),
         ("index hudi a b", "hudi.add_filter(['a', 'b'])"),
         (
@@ -263,6 +272,16 @@ def test_what_is_not_given_has_the_same_default(calls):
         ("prune a -w x=1 --explain", "prune(s, ['a'], 'x=1')"),
         ("prune a -w x=1 --exact", "prune(s, ['a'], 'x=1', exact=True)"),
         ("lookup a -c x -k keys.txt -o out", "lookup(s, ['a'], 'x', 'keys.txt')"),
+        ("find a -w x=1 -s x -p -n 5", "find(s, ['a'], 'x=1', columns=['x'], positions=True, limit=5)"),
+        ("find a -c x -k k --count", "find(s, ['a'], column='x', keys='k', columns=[], positions=True)"),
+        (
+            "erase a -c x -k k -n --keep-empty --any-name",
+            "erase(s, ['a'], 'x', 'k', dry_run=True, keep_empty=True, any_name=True)",
+        ),
+        (
+            "erase n.t -c x -k k -y --table iceberg --catalog prod --ledger l.json --ledger-keys plain",
+            "erase(s, 'n.t', 'x', 'k', table='iceberg', catalog='prod', ledger='l.json', ledger_keys='plain')",
+        ),
     ],
 )
 @pytest.mark.parametrize("master", [[], ["--master", "local[3]"]])
@@ -317,6 +336,8 @@ def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said
 @pytest.mark.parametrize("verb", ON_SPARK)
 def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits", "decryption"}
+    if verb == "find":  # a table's live rows are known here
+        here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
         here -= {"table", "catalog", "batch", "in_place"}
     assert here <= {*SPARK_SIGNATURES[verb].parameters}
@@ -392,6 +413,10 @@ def test_the_list_of_commands_is_whole():
         ("verify a --engine spark --jobs 2", "--jobs counts this machine's threads"),
         ("add a -c x --engine spark --strict", "leave it out"),
         ("prune a -w x=1 --engine spark --strict", "leave it out"),
+        ("find a -w x=1 --engine spark --catalog c", "--catalog names a table"),
+        ("find a -w x=1 --engine spark --allow-outside", "--allow-outside is for a table"),
+        ("erase a -c x -k k -y --engine spark --jobs 2", "--jobs counts this machine's threads"),
+        ("add a -c x --engine spark --table", "--table commits to a table, which is done here"),
         ("probe a x 1 --engine spark", "No such option"),
         ("index paimon attach a -c x -o b", "No such option '-o'"),
         ("index paimon attach a -c x --type x=INT", "No such option '--type'"),

@@ -125,6 +125,7 @@ COMMANDS = [
     ("prune", ["prune", "a", "-w", "id = 1"]),
     ("prune", ["prune", "-q", "--absent", "a", "-w", "id = 1"]),
     ("lookup", ["lookup", "a", "-c", "id", "-k", "keys"]),
+    ("absent", ["lookup", "a", "-c", "id", "-k", "keys", "--absent"]),
     ("find", ["find", "a", "-w", "id = 1"]),
     ("execute", ["sql", "DROP BLOOMFILTER INDEX ON a"]),
     ("index.create", ["index", "create", "a", "-c", "id"]),

@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import write_deltalake
 from engines import interrupted, needs_java, slow_files, slowed, spark
 from files import FIXTURES, snapshot, write
 
@@ -75,6 +77,19 @@ REPORTS = [
     "lookup lake/plain -c id -k keys.txt --json",
     "lookup lake/plain -c id -k keys.txt --format csv",
     "lookup lake/plain -c id -k none.txt",
+    "find lake/plain -w id=5",
+    "find lake/plain -w id=5 --positions",
+    "find lake/plain lake/pyarrow/small.parquet -w id<3 -s id -p --json",
+    "find lake/plain -w id>=298 --format csv",
+    "find lake/plain -c id -k keys.txt -p",
+    "find lake/plain -c id -k keys.txt -s id --json",
+    "find lake/plain -w id=5 --files-only",
+    "find lake/plain -c id -k keys.txt --count",
+    "find lake/plain -w id=-1",
+    "find lake/plain -c id -k none.txt",
+    "erase lake -c id -k keys.txt --dry-run",
+    "erase lake/plain -c id -k keys.txt -n --json",
+    "erase lake/plain -c id -k none.txt -n",
 ]
 
 
@@ -101,6 +116,69 @@ def test_writing_does_and_says_the_same(lake):
         assert there.exit_code == here.exit_code
         assert snapshot(Path("copy")) == snapshot(lake)
     assert snapshot(Path("copy-new")) == snapshot(Path("lake-new"))
+
+
+@needs_java
+@pytest.mark.spark
+def test_rows_of_odd_files_are_printed_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table(
+        {
+            "id": range(4),
+            "at": pa.array([1704067200_000_000, 0, None, -1], pa.timestamp("us", "UTC")),
+            "user": [{"id": 1}, None, {"id": 3}, {"id": None}],
+            "path": ["x", "y", "x", None],
+            "raw": [b"\xff", b"", None, b"a"],
+        }
+    )
+    for name in ("a b%20.parquet", "=1.parquet"):
+        (tmp_path / "odd").mkdir(exist_ok=True)
+        pq.write_table(table, tmp_path / "odd" / name, row_group_size=3)
+    assert by_both("find", "odd", "-w", "path = 'x'", "--json").exit_code == 0
+    assert by_both("find", "odd", "-w", "id >= 2", "--files-only").output.count("\n") == 2
+    for columns in (["-s", "user.id", "-s", "at"], ["-s", "id"]):
+        assert by_both("find", "odd", "-w", "id >= 2", "-p", *columns).output.count("%20") == 2
+    assert by_both("find", "odd", "-w", "id >= 2", "-p").exit_code == 2  # two columns would be called path
+    Path("keys.txt").write_text("x\n")
+    assert by_both("find", "odd", "-c", "path", "-k", "keys.txt", "--json").output.count('"x"') == 4
+    assert by_both("find", "odd", "-w", "id = 1", "-q").exit_code == 0
+    limited = run("find", "odd", "-w", "id >= 0", "-n", "3", "--count", "--engine", "spark")
+    assert (limited.exit_code, limited.stdout) == (0, "3\n")
+
+
+@needs_java
+@pytest.mark.spark
+def test_erasing_does_and_says_the_same(lake):
+    spark()
+    Path("keys.txt").write_text("5\n17\n250\n-1\n")
+    run("add", "lake", "-c", "id")
+    run("index", "create", "lake/plain", "-c", "id")
+    shutil.copytree(lake, "copy")
+    for _ in range(2):
+        here = run("erase", "lake", "-c", "id", "-k", "keys.txt", "--yes")
+        there = run("erase", "copy", "-c", "id", "-k", "keys.txt", "--yes", "--engine", "spark")
+        assert there.output.replace("copy", "lake") == here.output
+        assert there.exit_code == here.exit_code == 2  # one file is damaged
+        files = {name: data for name, data in snapshot(lake).items() if "_bloom_index" not in name}
+        assert {name: data for name, data in snapshot(Path("copy")).items() if "_bloom_index" not in name} == files
+    assert run("lookup", "copy/plain", "-c", "id", "-k", "keys.txt").exit_code == 1
+
+
+@needs_java
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_find_refuses_a_table_whose_files_have_other_rows(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    if kind == "delta":
+        write_deltalake("t", pa.table({"id": [1]}))
+    else:
+        with lakes.catalog(tmp_path / "warehouse") as catalog:
+            catalog.create_table("n.t", pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))
+        shutil.copytree(next((tmp_path / "warehouse").rglob("metadata")).parent, "t")
+    spark()
+    ran = run("find", "t", "-w", "id = 1", "--engine", "spark")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert f"t is a {kind.title()} table, whose live rows are not those of all its Parquet files" in ran.stderr
 
 
 @needs_java

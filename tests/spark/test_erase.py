@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import pickle
+import re
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import lakes
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -13,7 +21,8 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark as bloom
 from parquet_bloom.spark import erasing, retrofit
-from parquet_bloom.verbs.erase_files import FileErased
+from parquet_bloom.verbs.erase import erase_from_table
+from parquet_bloom.verbs.erase_files import ErasePlan, FileErased
 from parquet_bloom.verbs.keys import read_keys
 from tests.support import engines
 
@@ -78,3 +87,100 @@ def test_a_task_that_is_repeated_finds_its_work_done(lake: Path) -> None:
         assert repeated.status in ("unchanged", "removed")
         assert retrofit.EARLIER in repeated.notes
         assert retrofit.is_changed(repeated)
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+GONE = [3, 25, 26, *range(60, 80), 999]
+
+
+def delta(folder: Path) -> Any:
+    lakes.delta(folder, files=4)
+    return folder
+
+
+def iceberg(folder: Path) -> Any:
+    folder.mkdir()
+    catalog = lakes.catalog(folder / "warehouse").__enter__()
+    return lakes.iceberg(catalog, files=4)
+
+
+def ids_of(made: Any) -> list[int]:
+    scanned = made.refresh().scan().to_arrow() if hasattr(made, "refresh") else None
+    return sorted(scanned["id"].to_pylist()) if scanned is not None else lakes.delta_rows(made)
+
+
+def in_ledger(path: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a ledger but for what names a table, a file, a snapshot or a time."""
+    differing = {"file", "time", "version_before", "version_after", "held_by", "expire_with"}
+    rows = json.loads(path.read_text())["rows"]
+    kept = [{name: value for name, value in row.items() if name not in differing} for row in rows]
+    return [{**one, "held": len(row["held_by"])} for one, row in zip(kept, rows, strict=True)]
+
+
+@pytest.mark.parametrize("make", [delta, iceberg])
+def test_tables_are_left_as_the_local_verb_leaves_them(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    here, there = make(tmp_path / "here"), make(tmp_path / "there")
+    spark = engines.spark()
+    options: dict[str, Any] = {"table": True, "ledger_keys": "plain", "batch": 2}
+    planned = bloom.erase(spark, there, "id", GONE, table=True, dry_run=True).collect()
+    assert Counter(row.status for row in planned) == {"planned": 3, "unchanged": 1}
+    assert ids_of(there) == list(range(80))
+    local = parquet_bloom.erase(here, "id", GONE, **options, ledger=tmp_path / "here.json")
+    rows = bloom.erase(spark, there, "id", GONE, **options, ledger=str(tmp_path / "there.json")).collect()
+    assert ids_of(there) == ids_of(here) == sorted({*range(80)} - {*GONE})
+    outcome = ("status", "rows_erased", "row_groups_copied", "row_groups_rewritten", "bytes_written", "error")
+    assert Counter(tuple(row[name] for name in outcome) for row in rows) == Counter(
+        tuple(getattr(row, name) for name in outcome) for row in local.rows
+    )
+    assert in_ledger(tmp_path / "there.json") == in_ledger(tmp_path / "here.json")
+    assert sum(row["rows_erased"] for row in in_ledger(tmp_path / "there.json")) == local.rows_erased == 23
+    for row in rows:
+        assert (row.status == "written") == (row.output is not None)
+    again = bloom.erase(spark, there, "id", GONE, table=True).collect()
+    assert {row.status for row in again} == {"unchanged"}
+
+
+def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    root = delta(tmp_path / "t")
+    plans: list[ErasePlan] = []
+
+    def write(given: Any, jobs: int | None) -> Any:
+        rows = []
+        for number, plan in enumerate(given):
+            task = erasing._Write({plan.leaf: plan.keys})
+            bare = pickle.dumps(dataclasses.replace(plan, keys=None))
+            first, second = (next(iter(task([str(number)], pickle.loads(bare)))) for _ in range(2))
+            assert first["number"] == second["number"] == number
+            (row, target), (same, other) = (pickle.loads(each["outcome"]) for each in (first, second))
+            assert row == same
+            assert Path(target).read_bytes() == Path(other).read_bytes()
+            assert target != other
+            plan.target = other
+            plans.append(plan)
+            rows.append(row)
+        return rows
+
+    done = erase_from_table(
+        *(root, "id", read_keys([3, 25], "id")), timezone=None, dry_run=False, strict=False, table=True, catalog=None,
+        batch=100, record=None, jobs=None, storage_options=None, progress=None, write=write,
+    )  # fmt: skip
+    assert (done.rows_erased, done.errors, len(plans)) == (2, (), 2)
+    assert lakes.delta_rows(root) == sorted({*range(80)} - {3, 25})
+    assert len(done.unreferenced) == 2  # those of the first attempts
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"table": True, "keep_empty": True}, "keep_empty= cannot be combined with table="),
+        ({"table": True, "batch": 0}, "batch= must be at least 1"),
+        ({"catalog": "c"}, "it needs table=True"),
+        ({"ledger": "l.json", "ledger_secret": b"x" * 16}, "ledger= needs table=True on Spark"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    root = delta(tmp_path / "t")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        bloom.erase(engines.spark(), root, "id", [3], **options)
+    assert lakes.delta_rows(root) == list(range(80))
