@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -202,7 +203,9 @@ def _written(spark: SparkSession, plans: Sequence[ErasePlan]) -> list[FileErased
     outcomes = {row["number"]: pickle.loads(row["outcome"]) for row in found}
     rows = []
     for number, plan in enumerate(plans):
-        row, plan.target = outcomes[number]
+        row, target = outcomes[number]
+        plan.target = target
+        plan.source.fs.invalidate_cache(posixpath.dirname(target))  # of which this process does not know yet
         rows.append(row)
     return rows
 

@@ -17,7 +17,7 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     list(parquet_bloom.demo("sample"))
     examples = blocks(text(PAGES / "spark.md"), "python")
-    assert len(examples) == 4
+    assert len(examples) == 5
     names = {"spark": spark()}
     for _, example in examples:
         exec(compile(example, "spark.md", "exec"), names)
