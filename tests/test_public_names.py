@@ -102,6 +102,7 @@ def test_a_checkout_without_its_kernel_says_what_to_run() -> None:
 
 
 @pytest.mark.parametrize("columns", ["id", ["id"]])
+@pytest.mark.usefixtures("mtime_stable")
 def test_a_bare_string_is_one_column(tmp_path: Path, columns: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from files import fixture, only_error, statuses, write
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, inspect, probe, verify
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.format.footer import read_footer
+from parquet_bloom.storage import drive as driving
 from parquet_bloom.storage.drive import Limits, drive
 from parquet_bloom.storage.listing import find
 from parquet_bloom.storage.rewrite import rewrite
@@ -112,7 +113,10 @@ class Unreliable:
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), ValueError("odd"), zipfile.BadZipFile("checksum")], ids=repr)
-def test_a_read_that_fails_is_the_error_of_its_file_alone(memory: Any, old: bytes, error: Exception) -> None:
+def test_a_read_that_fails_is_the_error_of_its_file_alone(
+    memory: Any, old: bytes, error: Exception, sleeps: Callable[..., None]
+) -> None:
+    sleeps(driving, lambda seconds: None)
     memory.pipe_file("/objects/d/bad.parquet", old)
     memory.pipe_file("/objects/d/good.parquet", old)
     add(f"{ROOT}/d/good.parquet", "id")

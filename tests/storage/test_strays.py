@@ -93,6 +93,7 @@ def test_every_reading_verb_finds_what_is_under_any_name(
     assert warned()
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_the_index_takes_them_in(notes: Path, caplog: pytest.LogCaptureFixture) -> None:
     state = index.create(notes, "id")
     assert (state.rows[0].files, state.rows[0].files_missing, state.errors) == (len(READ), 0, ())

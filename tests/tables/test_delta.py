@@ -253,6 +253,7 @@ def test_a_table_object_is_read_at_its_newest_version(tmp_path: Path) -> None:
     "noted", [{"__COLLATIONS": '{"name": "spark.UTF8_LCASE"}'}, {"__CHAR_VARCHAR_TYPE_STRING": "char(12)"}]
 )
 @pytest.mark.parametrize("partition_by", [None, ["name"]])
+@pytest.mark.usefixtures("mtime_stable")
 def test_texts_compare_as_the_table_says_whatever_its_files_note(
     tmp_path: Path, noted: dict[str, str], partition_by: list[str] | None
 ) -> None:

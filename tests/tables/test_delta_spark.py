@@ -450,6 +450,7 @@ def test_deletion_vectors_of_a_clone(clones: Path) -> None:
 # ---- names -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_columns_go_by_the_table_s_names(tmp_path: Path) -> None:
     """The files of a table with column mapping call its columns `col-` and a UUID."""
     root = unpacked("delta_spark/iceberg_v2", tmp_path)

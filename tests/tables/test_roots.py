@@ -242,6 +242,7 @@ def test_delta(tmp_path: Path, path: str, forbidden: Forbidden) -> None:
     assert sorted(path.name for path in forbidden.folder.iterdir()) == ["x.parquet"]
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_what_is_allowed_is_read(tmp_path: Path, forbidden: Forbidden) -> None:
     root = tmp_path / "t"
     lakes.delta(root, files=1)
@@ -351,6 +352,7 @@ def rewritten(metadata: Path, **changes: Any) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_iceberg_s_own_location_is_not_believed(catalog: Any, forbidden: Forbidden) -> None:
     """The index of a table that is named by its metadata file is written beside that file's folder."""
     made = lakes.iceberg(catalog, files=1)

@@ -121,6 +121,7 @@ def test_what_proves_it(tmp_path: Path, created_by: str | None, notes: dict[str,
     assert bool(prune(path, col("c") == date(1700, 1, 1)).kept_files) is False  # what needs no proof
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_an_index_does_not_tell_it(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes(file_of(DATE, [since_epoch(day) for day in DAYS], foreign_filter=True))

@@ -144,6 +144,7 @@ def test_what_only_looks_like_footers_is_not_read_without_end(tmp_path: Path) ->
 # ---- one bad file ------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_bad_files_end_no_call_over_many(tmp_path: Path) -> None:
     for number in range(3):
         pq.write_table(table(20, 20 * number), tmp_path / f"good{number}.parquet")

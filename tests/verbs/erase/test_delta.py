@@ -155,6 +155,7 @@ def test_a_file_from_before_the_column_has_none_of_the_keys(tmp_path: Path) -> N
     assert rows_in_log(tmp_path) == 2
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_filters_and_the_index_hold_what_is_left(tmp_path: Path) -> None:
     lakes.delta(tmp_path, files=3)
     add(tmp_path, "id", table=True)

@@ -118,6 +118,7 @@ def test_a_column_that_was_renamed(catalog: Any) -> None:
     assert sorted(left) == sorted({*range(60), *range(100, 105)} - {3, 102})
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_filters_and_the_index_hold_what_is_left(catalog: Any) -> None:
     made = lakes.iceberg(catalog)
     add(made, "id", table=True)

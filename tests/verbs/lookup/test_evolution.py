@@ -93,6 +93,7 @@ def test_files_of_one_kind_are_still_excluded(tmp_path: Path) -> None:
     assert candidates(paths, [2.0, 5.0]) == {2.0: {paths[1]}, 5.0: {None}}
 
 
+@pytest.mark.usefixtures("mtime_stable")
 def test_the_type_that_an_index_knows_counts_too(tmp_path: Path) -> None:
     paths = lake(tmp_path, pa.array([HUGE + 1], pa.int32()), pa.array([0.5], pa.float32()))
     parquet_bloom.index.create(tmp_path, ["c"])
