@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -13,6 +14,12 @@ from parquet_bloom.filters.hudi import JENKINS, MURMUR, DynamicFilter, SimpleFil
 pytestmark = [pytest.mark.spark, needs_java]
 
 
+@functools.cache
+def hadoop_key(key: bytes) -> Any:
+    """Returns Hadoop's object for a key: made once, as each call of the JVM takes longer than what it does there."""
+    return spark()._jvm.org.apache.hadoop.util.bloom.Key(bytearray(key))
+
+
 class Hadoop:
     """A filter of org.apache.hadoop.util.bloom."""
 
@@ -20,15 +27,12 @@ class Hadoop:
         self._jvm = spark()._jvm
         self._filter = getattr(self._jvm.org.apache.hadoop.util.bloom, name)(*arguments)
 
-    def _key(self, key: bytes) -> Any:
-        return self._jvm.org.apache.hadoop.util.bloom.Key(bytearray(key))
-
     def add(self, keys: list[bytes]) -> None:
         for key in keys:
-            self._filter.add(self._key(key))
+            self._filter.add(hadoop_key(key))
 
     def check(self, keys: list[bytes]) -> bytes:
-        return bytes(self._filter.membershipTest(self._key(key)) for key in keys)
+        return bytes(self._filter.membershipTest(hadoop_key(key)) for key in keys)
 
     def to_bytes(self) -> bytes:
         out = self._jvm.java.io.ByteArrayOutputStream()
