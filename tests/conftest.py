@@ -29,6 +29,20 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has the last of several processes begin with Spark's tests: a JVM takes long to start, and longer to get quick.
+
+    `worksteal` gives each process its share of the tests in their order, and takes from the end of a share.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        others = [item for item in items if not item.get_closest_marker("spark")]
+        begin = min(len(items) * (processes - 1) // processes, len(others))
+        sparks = [item for item in items if item.get_closest_marker("spark")]
+        items[:] = others[:begin] + sparks + others[begin:]
+
+
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     """An S3: moto in a process of its own, which ends with the tests; each makes buckets of its own."""
