@@ -178,7 +178,7 @@ def test_uses_filters_of_the_kinds_that_our_table_says(without_codegen, kind_fil
     questions = list(itertools.product({files[name] for name in ("plain", "ours", "lying", "exact")}, columns))
     branches = [frame(f).where(columns[leaf]).selectExpr(f"{i} AS i", "k") for i, (f, leaf) in enumerate(questions)]
     found = {question: [] for question in questions}
-    for row in functools.reduce(DataFrame.unionAll, branches).orderBy("k").collect():
+    for row in sorted(functools.reduce(DataFrame.unionAll, branches).collect()):
         found[questions[row.i]].append(row.k)
     check_use(files, SPARK, lambda file, leaf: found[file, leaf])
 
