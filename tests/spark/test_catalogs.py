@@ -8,14 +8,18 @@ from typing import Any
 
 import lakes
 import pyarrow as pa
+import pyiceberg.catalog
 import pytest
+from click.testing import CliRunner
 from deltalake import write_deltalake
 from engines import needs_java, spark
 from files import table
+from pyiceberg.utils.config import Config
 
 import parquet_bloom
 from parquet_bloom import UnsupportedError, index
 from parquet_bloom import spark as bloom
+from parquet_bloom.cli.commands import main
 from parquet_bloom.results import from_row
 from parquet_bloom.verbs.verdicts import FileVerdict
 
@@ -66,7 +70,9 @@ def test_tables_of_a_catalog(catalog: Any) -> None:
     assert (index.show(made).rows[0].files, bloom.index.refresh(spark(), made).built) == (2, 0)
 
 
-def test_the_command_line_names_a_table_of_a_catalog(catalog: Any, tmp_path: Path) -> None:
+def test_the_command_line_names_a_table_of_a_catalog(
+    catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = lakes.iceberg(catalog, files=2)
     (tmp_path / ".pyiceberg.yaml").write_text(
         f"catalog:\n  tests:\n    type: sql\n    uri: {catalog.properties['uri']}\n"
@@ -74,11 +80,15 @@ def test_the_command_line_names_a_table_of_a_catalog(catalog: Any, tmp_path: Pat
     (tmp_path / "keys.txt").write_text("25\n")
     asked = (("prune", "-w", "id = 25", "--files-only"), ("lookup", "-c", "id", "-k", "keys.txt"))
     table = ("n.t", "--catalog", "tests", "--engine")
-    ran = lakes.commands(tmp_path, *((*line, *table, engine) for line in asked for engine in ("local", "spark")))
-    assert [code for code, _, _ in ran] == [0] * 4, ran
-    for local, on_spark in (ran[:2], ran[2:]):
-        assert local[1] == on_spark[1]
-        assert made.location().removeprefix("file://") in local[1]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())  # which is read when it is imported
+    spark()
+    for line in asked:
+        local, on_spark = (CliRunner().invoke(main, [*line, *table, engine]) for engine in ("local", "spark"))
+        assert (local.exit_code, on_spark.exit_code) == (0, 0), (local.output, on_spark.output)
+        assert local.stdout == on_spark.stdout
+        assert made.location().removeprefix("file://") in local.stdout
 
 
 def test_columns_as_the_table_calls_them(catalog: Any) -> None:
