@@ -1,4 +1,4 @@
-"""The same verbs on Spark: `read` only what can match, and inspect, look up, add and drop on executors.
+"""The same verbs on Spark: `read` and `find` only what can match, and inspect, look up, add and erase on executors.
 
 Every verb takes the session first; with `storage_options="spark"`, S3 is read with Spark's own settings (`fs.s3a.*`).
 PySpark comes with the extra `[spark]`, and needs Java 17.

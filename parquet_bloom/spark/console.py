@@ -64,9 +64,8 @@ def call(
     if verb == "erase":
         options["timezone"] = timezone
     sources: list[Source] | None = [] if options.get("table") else None
-    if sources is None and not isinstance(
-        storage_options, str
-    ):  # what is wrong with the paths is said before a session starts
+    if sources is None and not isinstance(storage_options, str):
+        # What is wrong with the paths is said before a session starts.
         sources = _sources(verb, paths, storage_options, catalog, allow_outside)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
@@ -120,10 +119,14 @@ def _sentence(text: str) -> str:
 _BY_PLACE: list[tuple[str, Literal["ascending"]]] = [("file", "ascending"), ("row", "ascending")]
 
 
-def _as_listed(path: str, sources: Mapping[str, Source]) -> str:
-    """Return what tasks call a file that Spark names: with a scheme, perhaps percent-encoded."""
+def _as_listed(path: str, known: Mapping[str, str]) -> str:
+    """Return what tasks call a file that Spark names: with another scheme, or percent-encoded, perhaps."""
     named = local_path(path)
-    return named if named in sources else unquote(named)
+    return known.get(_below_scheme(named)) or known.get(_below_scheme(unquote(named)), named)
+
+
+def _below_scheme(path: str) -> str:
+    return path.partition("://")[2] or path
 
 
 def _in_utc(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -201,7 +204,8 @@ class _InOrder:
         if columns is not None:
             names = [shown_name(parse_path(name)) for name in columns]
         paths = rows.column(len(names)).combine_chunks().dictionary_encode()
-        known = [_as_listed(path, self._sources) for path in paths.dictionary.to_pylist()]
+        listed = {_below_scheme(name): name for name in self._names}
+        known = [_as_listed(path, listed) for path in paths.dictionary.to_pylist()]
         order = pa.array([self._order.get(path, len(self._order)) for path in known], pa.int64()).take(paths.indices)
         numbers = rows.column(len(names) + 1).combine_chunks()
         arrays = [_in_utc(column) for column in rows.columns[: len(names)]]

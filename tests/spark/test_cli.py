@@ -166,6 +166,23 @@ def test_erasing_does_and_says_the_same(lake):
 
 @needs_java
 @pytest.mark.spark
+def test_erasing_from_a_table_does_and_says_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spark()
+    lakes.delta(tmp_path / "lake", files=3)
+    shutil.copytree("lake", "copy")
+    Path("keys.txt").write_text("5\n25\n999\n")
+    for how in ("--dry-run", "--yes", "--yes"):
+        line = ["-c", "id", "-k", "keys.txt", "--table", how]
+        here = run("erase", "lake", *line)
+        there = run("erase", "copy", *line, "--engine", "spark")
+        assert there.output.replace("/copy/", "/lake/") == here.output
+        assert there.exit_code == here.exit_code == 0
+    assert lakes.delta_rows(Path("copy")) == lakes.delta_rows(Path("lake")) == sorted({*range(60)} - {5, 25})
+
+
+@needs_java
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_find_refuses_a_table_whose_files_have_other_rows(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
