@@ -59,12 +59,12 @@ def take(data: BytesIO, size: int) -> bytes:
 def _header(data: BytesIO) -> tuple[array[int], list[int], list[bool]]:
     """Return for each container its key, how many numbers it has, and whether it has runs."""
     cookie = int.from_bytes(take(data, 4), "little")
-    flags = 0
+    flags = b""
     if cookie == _PLAIN:
         number = int.from_bytes(take(data, 4), "little")
     elif cookie & 0xFFFF == _WITH_RUNS:
         number = (cookie >> 16) + 1
-        flags = int.from_bytes(take(data, (number + 7) // 8), "little")
+        flags = take(data, (number + 7) // 8)
     else:
         raise ValueError(f"it does not start as a Roaring bitmap, but with {cookie}")
     if number > 1 << 16:
@@ -72,7 +72,8 @@ def _header(data: BytesIO) -> tuple[array[int], list[int], list[bool]]:
     pairs = _shorts(data, 2 * number)
     if cookie == _PLAIN or number >= _FEW:
         take(data, 4 * number)
-    return pairs[::2], [count + 1 for count in pairs[1::2]], [bool(flags >> one & 1) for one in range(number)]
+    has_runs = [bool(flags[one >> 3] >> (one & 7) & 1) for one in range(number)] if flags else [False] * number
+    return pairs[::2], [count + 1 for count in pairs[1::2]], has_runs
 
 
 def _of_runs(data: BytesIO, base: int, count: int) -> array[int]:
