@@ -256,7 +256,7 @@ def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
             continue
         result.asked += 1
         result.groups += len(matching)
-        result.sentence = next((error.error for error in found.errors), "")
+        result.sentence = next((error.error for error in found.errors), result.sentence)
         _compare(f"{view.label}: {where}", rows, matching, by_rid, {Path(e.path).name for e in found.errors}, result)
     plain = [column for column in truth.asked if column.kind in _LOOKED_UP and "." not in column.name]
     for column in rng.sample(plain, min(3, len(plain))):

@@ -88,9 +88,8 @@ def _cell(verb: str, verbs: dict[str, dict[str, Any]], notes: Notes) -> str:
             text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} pruned"
         return head + text
     if verb == "find":
-        missing = (
-            f", {result['left_out']:,} of {result['groups']:,} rows in files that were errors{note}" if note else ""
-        )
+        missing = f", {result['left_out']:,} of {result['groups']:,} rows in files that were errors"
+        missing = f"{missing if result['left_out'] else ''}{note}"
         return f"{head}{result['asked']:,} conditions{missing}"
     whole = f"; {result['not_pruned']:,} times a file was not pruned{note}" if result["not_pruned"] else note
     return f"{head}{result['asked']:,} asked, {result['left_out']:,} of {result['groups']:,} pruned{whole}"
