@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.absent import Absent, absent
     from parquet_bloom.verbs.add import TableKind, add
     from parquet_bloom.verbs.add_files import Added
+    from parquet_bloom.verbs.advise import Advice, ColumnAdvice, advise
     from parquet_bloom.verbs.demo import demo
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
     from parquet_bloom.verbs.erase import Erased, erase
@@ -70,12 +71,14 @@ _HOMES = {
     "Absent": "verbs.absent",
     "Added": "verbs.add_files",
     "AddedFilter": "verbs.retrofit",
+    "Advice": "verbs.advise",
     "Answer": "verbs.verdicts",
     "Attached": "verbs.paimon",
     "ByteRange": "format.ranges",
     "CANNOT_MATCH": "verbs.verdicts",
     "Cache": "storage.cache",
     "Column": "predicates.tree",
+    "ColumnAdvice": "verbs.advise",
     "ColumnIndex": "verbs.index",
     "ColumnNotFoundError": "errors",
     "ConcurrentChangeError": "errors",
@@ -129,6 +132,7 @@ _HOMES = {
     "VerifiedFilter": "verbs.verify",
     "absent": "verbs.absent",
     "add": "verbs.add",
+    "advise": "verbs.advise",
     "col": "predicates.tree",
     "demo": "verbs.demo",
     "drop": "verbs.drop",
@@ -149,11 +153,13 @@ __all__ = [
     "Absent",
     "Added",
     "AddedFilter",
+    "Advice",
     "Answer",
     "Attached",
     "ByteRange",
     "Cache",
     "Column",
+    "ColumnAdvice",
     "ColumnIndex",
     "ColumnNotFoundError",
     "ConcurrentChangeError",
@@ -206,6 +212,7 @@ __all__ = [
     "VerifiedFilter",
     "absent",
     "add",
+    "advise",
     "col",
     "demo",
     "drop",

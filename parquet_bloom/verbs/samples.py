@@ -1,0 +1,259 @@
+"""What `advise` knows of a column: the bounds of its row groups from footers, and the values of a few of them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parquet_bloom.errors import ParquetBloomError, describe_error
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.schema import ColumnPath, LeafColumn
+from parquet_bloom.predicates.binding import comparable_type
+from parquet_bloom.predicates.evaluation import FileWithFooter
+from parquet_bloom.storage.columns import ColumnChunks
+from parquet_bloom.storage.listing import Source
+from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
+from parquet_bloom.values.encoding import hash_plain
+from parquet_bloom.values.ordering import Key, key_function
+from parquet_bloom.values.statistics import StatisticsReader
+from parquet_bloom.verbs.parallel import Ticker, map_in_order, num_threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLED_GROUPS = 16
+"""Row groups of a column whose values are read."""
+
+SAMPLED_BYTES = 256 * 1024 * 1024
+"""Bytes that all columns share for their samples; each gets two row groups in any case."""
+
+_DRAWN = 32
+"""Values that are drawn from each row group of a sample."""
+
+
+class Point(NamedTuple):
+    """A value: where it lies between bounds, if its type has an order, and its hash."""
+
+    key: Key | None
+    hash: int
+
+
+class Group(NamedTuple):
+    """A row group: its file's number in the call, what there is to read of it, and what is known of one column.
+
+    `low` and `high` are None where bounds cannot be trusted. `is_empty`: it has no value of the column but NULL.
+    """
+
+    file: int
+    row_group: int
+    num_bytes: int
+    num_values: int
+    low: Key | None
+    high: Key | None
+    is_empty: bool
+    has_filter: bool
+
+
+@dataclass(slots=True)
+class SampledGroup:
+    """The distinct hashes of a row group, and values of rows drawn at random."""
+
+    number: int
+    hashes: pa.UInt64Array
+    drawn: list[Point]
+
+
+@dataclass(slots=True)
+class ColumnSample:
+    """A column in all row groups that were looked at, and in those of its sample; `error` if none could be read."""
+
+    path: ColumnPath
+    leaf: LeafColumn
+    groups: list[Group] = field(default_factory=list)
+    sampled: list[SampledGroup] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def ndv_per_value(self) -> float:
+        """The distinct values of a row group to its values, on average over the sample."""
+        values = sum(self.groups[one.number].num_values for one in self.sampled)
+        return sum(len(one.hashes) for one in self.sampled) / values if values else 0.0
+
+
+class FileColumns(NamedTuple):
+    """A file to look at: its footer, and its leaf columns under the names of the one who asks."""
+
+    source: Source
+    footer: Footer
+    leaves: Sequence[LeafColumn]
+
+
+def collect(files: Sequence[FileColumns], paths: Iterable[ColumnPath] | None) -> dict[ColumnPath, ColumnSample]:
+    """Return each leaf column, or those at `paths`, with its row groups; nothing is sampled yet."""
+    wanted = None if paths is None else set(paths)
+    columns: dict[ColumnPath, ColumnSample] = {}
+    for number, file in enumerate(files):
+        known = FileWithFooter(file.footer)
+        for seen in file.leaves:
+            if (wanted is not None and seen.path not in wanted) or not seen.path[0]:
+                continue
+            leaf = file.footer.leaves[seen.index]
+            column = columns.setdefault(seen.path, ColumnSample(seen.path, leaf))
+            is_alike = comparable_type(leaf) == comparable_type(column.leaf)
+            facts = known.facts(StatisticsReader(leaf))
+            for row_group, (extent, fact) in enumerate(zip(file.footer.row_groups, facts, strict=True)):
+                if extent.num_rows == 0:
+                    continue
+                has_bounds = is_alike and fact.problem is None
+                column.groups.append(
+                    Group(
+                        number,
+                        row_group,
+                        extent.stop - extent.start,
+                        max(0, fact.known.num_values - (fact.known.null_count or 0)),
+                        fact.known.low if has_bounds else None,
+                        fact.known.high if has_bounds else None,
+                        fact.problem is None and fact.known.is_all_null,
+                        fact.location is not None,
+                    )
+                )
+    return columns
+
+
+def sample(
+    columns: Iterable[ColumnSample], files: Sequence[FileColumns], ticker: Ticker, jobs: int | None = None
+) -> None:
+    """Read the values of a few row groups of each column, the same ones for all columns as far as they have values."""
+    columns = list(columns)
+    share = SAMPLED_BYTES // max(1, len(columns))
+    work = [(column, number) for column in columns for number in _chosen(column, files, share)]
+
+    def read(item: tuple[ColumnSample, int]) -> tuple[ColumnSample, SampledGroup | str]:
+        column, number = item
+        group = column.groups[number]
+        try:
+            return column, _read(column, number, files[group.file])
+        except (ParquetBloomError, OSError) as error:
+            return column, describe_error(error)
+        finally:
+            ticker()
+
+    with closing(map_in_order(read, work, num_threads(jobs), threading.Event())) as outcomes:
+        for column, outcome in outcomes:
+            if isinstance(outcome, str):
+                column.error = outcome
+            else:
+                column.sampled.append(outcome)
+    for column in columns:
+        if column.sampled:
+            column.error = None
+
+
+def num_sampled(columns: Iterable[ColumnSample], files: Sequence[FileColumns]) -> int:
+    """Return how many column chunks `sample` reads."""
+    columns = list(columns)
+    share = SAMPLED_BYTES // max(1, len(columns))
+    return sum(1 for column in columns for _ in _chosen(column, files, share))
+
+
+def _chosen(column: ColumnSample, files: Sequence[FileColumns], share: int) -> Iterator[int]:
+    """Yield the numbers of the row groups to read: at random, but the same for every call and every column."""
+    numbers = [number for number, group in enumerate(column.groups) if group.num_values and not group.is_empty]
+    numbers.sort(key=lambda number: _shuffled(column.groups[number]))
+    spent = 0
+    for count, number in enumerate(numbers[:SAMPLED_GROUPS]):
+        group = column.groups[number]
+        footer = files[group.file].footer
+        chunk = footer.column_chunk(group.row_group, column.leaf.index).meta_data
+        spent += max(0, (chunk.total_compressed_size or 0) if chunk else 0)
+        if count >= 2 and spent > share:
+            return
+        yield number
+
+
+def _shuffled(group: Group) -> float:
+    return random.Random(f"{group.file} {group.row_group}").random()
+
+
+def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    group = column.groups[number]
+    leaf = next(file.footer.leaves[seen.index] for seen in file.leaves if seen.path == column.path)
+    chunks = ColumnChunks(file.source, file.footer)
+    generator = random.Random(number)
+    arrays: list[pa.UInt64Array] = []
+    drawn: list[bytes] = []
+    seen = 0
+    for values in chunks.values(group.row_group, leaf, each=True):
+        hashes = hash_array(leaf, values)
+        arrays.append(pc.unique(pa.Array.from_buffers(pa.uint64(), len(hashes) // 8, [None, pa.py_buffer(hashes)])))
+        present = values.drop_null()
+        seen += len(present)
+        for _ in range(min(_DRAWN, len(present))):  # a reservoir of batches: each has its share of the values
+            plain = plain_value(present, generator.randrange(len(present)))
+            if len(drawn) < _DRAWN:
+                drawn.append(plain)
+            elif generator.random() < len(present) / seen:
+                drawn[generator.randrange(_DRAWN)] = plain
+    key = key_function(leaf)
+    points = [Point(key(plain) if key else None, hash_plain(plain)) for plain in drawn if not is_nan(leaf, plain)]
+    return SampledGroup(number, pc.unique(pa.chunked_array(arrays, pa.uint64()).combine_chunks()), points)
+
+
+# ---- what a lookup reads -----------------------------------------------------------------
+
+
+class Reads(NamedTuple):
+    """How much one lookup reads, on average."""
+
+    row_groups: float
+    num_bytes: float
+
+
+class Bounds:
+    """The bounds of a column's row groups, to count how many of them are open to a value."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        bounded = [group for group in groups if group.low is not None and not group.is_empty]
+        self._always = [group for group in groups if group.low is None and not group.is_empty]
+        self._starts = _Sums((group.low, group.num_bytes) for group in bounded)
+        self._stops = _Sums((group.high, group.num_bytes) for group in bounded)
+        self._reads = Reads(len(self._always), sum(group.num_bytes for group in self._always))
+
+    def open_to(self, key: Key | None) -> Reads:
+        """Return how many row groups, and of how many bytes, statistics leave open to a value."""
+        started = self._starts.all if key is None else self._starts.until(key)
+        stopped = Reads(0, 0) if key is None else self._stops.below(key)
+        return Reads(
+            self._reads.row_groups + started.row_groups - stopped.row_groups,
+            self._reads.num_bytes + started.num_bytes - stopped.num_bytes,
+        )
+
+
+class _Sums:
+    """Row groups in the order of one of their bounds, with the bytes of all up to each."""
+
+    def __init__(self, bounds: Iterable[tuple[Any, int]]) -> None:
+        ordered = sorted(bounds, key=lambda one: one[0])
+        self._keys = [key for key, _ in ordered]
+        self._bytes = list(accumulate((num_bytes for _, num_bytes in ordered), initial=0))
+
+    @property
+    def all(self) -> Reads:
+        return Reads(len(self._keys), self._bytes[-1])
+
+    def until(self, key: Key) -> Reads:
+        count = bisect_right(self._keys, key)
+        return Reads(count, self._bytes[count])
+
+    def below(self, key: Key) -> Reads:
+        count = bisect_left(self._keys, key)
+        return Reads(count, self._bytes[count])
