@@ -54,6 +54,7 @@ from parquet_bloom.cli.output import (
     is_terminal,
     print_absent,
     print_added,
+    print_advice,
     print_attached,
     print_candidates,
     print_dropped,
@@ -186,10 +187,12 @@ def probe(
 
 @main.command()
 @paths_argument
+@click.option("-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column. Repeatable.")
+@click.option("--auto", is_flag=True, help="Choose columns and rates as `parquet-bloom advise` does.")
+@click.option("--policy", is_flag=True, help="With --table: add the filters that the table's own properties ask for.")
 @click.option(
-    "-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="A leaf column. Repeatable."
+    "--fpp", type=float, help="The highest false-positive rate to allow. [default: 0.01, with --auto what fits]"
 )
-@click.option("--fpp", type=float, default=0.01, show_default=True, help="The highest false-positive rate to allow.")
 @click.option("--ndv", type=Count(), help="Size filters for this many distinct values per row group, and do not fold.")
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
 @click.option("--replace", is_flag=True, help="Rebuild filters that are already there.")
@@ -216,6 +219,8 @@ def probe(
 def add(
     verb: Verb,
     paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    fpp: float | None,
     table: str | None,
     catalog: str | None,
     max_bytes: int | None,
@@ -236,21 +241,97 @@ def add(
       parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
       parquet-bloom add lake/events --table -c user_id
       parquet-bloom add db.events --table iceberg --catalog prod -c user_id
+      parquet-bloom add lake/events --table --policy
     """
-    if max_bytes is not None:
-        options["max_bytes"] = max_bytes
+    if bool(columns) + options["auto"] + options["policy"] != 1:
+        raise click.UsageError("give one of --column, --auto and, with --table, --policy")
+    if options["policy"] and table is None:
+        raise click.UsageError("--policy is what a table's properties say; add --table")
+    for name, value in (("max_bytes", max_bytes), ("fpp", fpp)):
+        if value is not None:
+            options[name] = value
     if table is not None:
         verb, paths = parquet_bloom.add, one_table(paths, options)
         options["table"], options["catalog"] = table == "auto" or table, catalog
     elif catalog is not None:
         raise click.UsageError("--catalog is for tables; add --table iceberg")
     with progress_bar("adding filters") as progress:
-        added = verb(paths, storage_options=storage_options(storage), progress=progress, **options)
-    if output_format == "table":
+        added = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
+    if options["auto"] and not added.rows:
+        say("no column is worth a filter; `parquet-bloom advise` says why")
+    elif output_format == "table":
         print_added(added)
     else:
         print_rows(added, output_format, added.rows)
     end_with(ERROR if added.errors else MATCH)
+
+
+@main.command()
+@paths_argument
+@columns_option
+@click.option(
+    "-w",
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="A condition as you ask it, SQL in Spark's dialect. Repeatable.",
+)
+@click.option(
+    "--queries",
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="A file of SQL statements: their conditions are what is asked.",
+)
+@click.option(
+    "-k",
+    "--keys",
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Keys as you look them up in the one --column: Parquet, CSV, or text with a key per line.",
+)
+@click.option("--fpp", type=float, help="The false-positive rate of the filters. [default: what fits each column]")
+@click.option("--price", type=float, metavar="MONEY", help="What reading 1 TB costs, to show what lookups save.")
+@timezone_option
+@catalog_option
+@as_of_option
+@outside_option
+@jobs_option
+@keys_file_option
+@format_options
+@storage_option
+def advise(
+    paths: tuple[str, ...],
+    columns: tuple[str, ...],
+    where: tuple[str, ...],
+    output_format: str,
+    storage: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show which columns are worth a filter, and why.
+
+    Reads footers and the values of a few row groups. A lookup is one of a value of a random row, unless you say what
+    you ask.
+
+    \b
+    Examples:
+      parquet-bloom advise events/
+      parquet-bloom advise events/ -w "user_id = 4711" -w "ip IN ('::1')"
+      parquet-bloom advise lake/events --queries last_week.sql --price 5
+    """
+    with progress_bar("sampling columns") as progress:
+        advice = parquet_bloom.advise(
+            paths,
+            columns or None,
+            where=list(where) or None,
+            storage_options=storage_options(storage),
+            progress=progress,
+            **options,
+        )
+    if output_format == "table":
+        print_advice(advice, with_price=options["price"] is not None)
+    else:
+        print_rows(advice, output_format, advice.rows, advice.errors)
+    end_with(ERROR if advice.errors else MATCH)
 
 
 @main.command()

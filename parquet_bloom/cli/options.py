@@ -201,6 +201,8 @@ _LOCAL_ONLY = {
     "jobs": "--jobs counts this machine's threads; Spark has its own number of cores, such as --master 'local[8]'",
     "decryption": "--keys-file gives keys to this process, and Spark's executors are others; leave out --engine spark",
     "as_of": "--as-of reads a table's log, which is done here and not on Spark",
+    "auto": "--auto samples files here and not on Spark; name the columns that `parquet-bloom advise` finds",
+    "policy": "--policy commits to a table, which is done here and not on Spark",
     "in_place": "--in-place changes local files, which is done here and not on Spark",
     "only_absent": "--absent reads the column here, and not on Spark, so leave out --engine spark",
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",

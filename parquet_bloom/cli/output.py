@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parquet_bloom.results import FailedFile, Record, Table
     from parquet_bloom.verbs.absent import Absent
     from parquet_bloom.verbs.add_files import Added
+    from parquet_bloom.verbs.advise import Advice, ColumnAdvice
     from parquet_bloom.verbs.drop import Dropped
     from parquet_bloom.verbs.erase import Erased
     from parquet_bloom.verbs.find import Found
@@ -323,6 +324,52 @@ def print_pruning(pruned: Pruning) -> None:
         + (f", {totals.row_groups_by_data:,} by reading columns" if totals.row_groups_by_data else "")
         + (f"; {count_text(totals.files_excluded, 'file')} excluded by table metadata" if totals.files_excluded else "")
     )
+
+
+def print_advice(advice: Advice, *, with_price: bool) -> None:
+    """Print what `advise` returned: the columns to add, with figures, then the others, with reasons."""
+    for file in advice.errors:
+        _refuse(file.path, file.error)
+    by_verdict: dict[str, list[ColumnAdvice]] = {}
+    for row in advice:
+        by_verdict.setdefault(row.advice, []).append(row)
+    say(
+        f"{count_text(advice.num_files, 'file')}, {count_text(advice.num_row_groups, 'row group')}, "
+        f"{size_text(advice.num_bytes)}"
+        + (
+            f"; {advice.num_files_read:,} of the files were looked at"
+            if advice.num_files_read < advice.num_files
+            else ""
+        )
+    )
+    if rows := by_verdict.get("add"):
+        numbers = ("fpp", "adds", "of data", "row groups", "to", "bytes", "to ", *(("saved",) if with_price else ()))
+        table = _table("column", *numbers, right=numbers)
+        for row in rows:
+            _add_row(table, row.column, *_figures(row), *([f"{row.saved:,.2f}"] if row.saved is not None else []))
+        say("worth adding; a lookup reads fewer row groups and bytes:")
+        _show(table)
+        if with_price:
+            say("Saved is the price of what 1,000 lookups no longer read.", 2)
+    for verdict in ("has filters", "not worth it", "not possible"):
+        if rows := by_verdict.get(verdict):
+            table = _table("column", "why", right=())
+            for row in rows:
+                _add_row(table, row.column, row.reason)
+            say(f"{verdict}:")
+            _show(table)
+
+
+def _figures(row: ColumnAdvice) -> list[str]:
+    return [
+        _percent(row.fpp or 0),
+        size_text(row.filter_bytes or 0),
+        _percent(row.share or 0),
+        f"{row.groups_now:,.0f}",
+        f"{row.groups_with:,.1f}",
+        size_text(round(row.bytes_now or 0)),
+        size_text(round(row.bytes_with or 0)),
+    ]
 
 
 def print_candidates(candidates: Lookup, output_format: str) -> int:

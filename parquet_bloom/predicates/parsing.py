@@ -82,6 +82,35 @@ def _by_sqlglot(text: str) -> Predicate:
         raise PredicateError("the condition is nested too deeply") from None
 
 
+def conditions_in(statements: str) -> list[Predicate]:
+    """Return the conditions in the WHERE and JOIN clauses of SQL statements, columns without their tables' names.
+
+    Raises `PredicateError` if a statement does not parse.
+    """
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    found = []
+    try:
+        with _silent():
+            parsed = sqlglot.parse(statements, read="spark")
+        for statement in filter(None, parsed):
+            tables = {name for table in statement.find_all(exp.Table) for name in (table.name, table.alias)}
+            for column in statement.find_all(exp.Column):
+                if column.table in tables:
+                    for part in ("table", "db", "catalog"):
+                        column.set(part, None)
+            clauses = [clause.this for clause in statement.find_all(exp.Where)]
+            clauses += [on for join in statement.find_all(exp.Join) if (on := join.args.get("on"))]
+            found += [require_shallow(_Translator().predicate(clause)) for clause in clauses]
+    except SqlglotError as error:
+        raise _parse_error(statements, error) from None
+    except RecursionError:
+        raise PredicateError("a statement is nested too deeply") from None
+    return found
+
+
 def _parsed(text: str) -> list[Any]:
     from sqlglot import Dialect, exp
 

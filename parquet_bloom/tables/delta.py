@@ -170,6 +170,7 @@ class OpenDelta:
             text_rules={field["name"]: rule for field in schema["fields"] if (rule := text_rule(field))},
             columns=lambda: of_delta(schema["fields"]),
             deletes=Vectors(self._vectors, self._table.version()).of,
+            properties=dict(configuration),
         )
 
     def _live_file(self, add: dict[str, Any], with_deletes: set[str]) -> LiveFile:

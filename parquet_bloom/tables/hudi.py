@@ -184,6 +184,7 @@ class OpenHudi:
             tuple(live),
             hidden=hidden,
             columns=_columns(written.newest_schema, hidden),
+            properties=settings,
         )
 
     def _require_empty(self) -> None:

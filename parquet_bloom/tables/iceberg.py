@@ -158,6 +158,7 @@ class OpenIceberg:
             recorded=_recorded([each for each in schema.fields if each.field_id not in doubtful], entries, schema),
             columns=lambda: of_iceberg(schema.fields),
             deletes=deletes.of,
+            properties=dict(self._table.metadata.properties),
         )
 
     def _live(self, at: Any, deletes: Deletes) -> Iterator[tuple[Any, bool]]:

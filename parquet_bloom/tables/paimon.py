@@ -255,6 +255,7 @@ class OpenPaimon:
                 recorded=statistics,
                 columns=lambda: of_paimon(list(schema.fields.values())),
                 deletes=lambda file: vectors.of(file, self._origins[file.recorded].name),
+                properties=schema.options,
             )
         except ParquetBloomError:
             raise
@@ -661,10 +662,10 @@ class _Schema:
             self.fields = {field["id"]: (field["name"], field["type"]) for field in parsed["fields"]}
             self.keys = tuple(parsed["primaryKeys"])
             self._partition_keys = tuple(parsed["partitionKeys"])
-            self._options: dict[str, str] = dict(parsed.get("options") or {})
+            self.options: dict[str, str] = dict(parsed.get("options") or {})
             _require(int, self.fields)
             names = [name for name, _ in self.fields.values()]
-            _require(str, [*names, *self.keys, *self._partition_keys, *self._options.values()])
+            _require(str, [*names, *self.keys, *self._partition_keys, *self.options.values()])
             by_name = dict(self.fields.values())
             self._partition_types = [_bare(by_name[key]) for key in self._partition_keys]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -672,7 +673,7 @@ class _Schema:
         self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
 
     def _is_on(self, option: str, otherwise: str = "false") -> bool:
-        return self._options.get(option, otherwise).strip().lower() == "true"
+        return self.options.get(option, otherwise).strip().lower() == "true"
 
     @property
     def has_vectors(self) -> bool:
@@ -694,7 +695,7 @@ class _Schema:
 
     @property
     def indexed(self) -> set[str]:
-        return {name.strip() for name in self._options.get("file-index.bloom-filter.columns", "").split(",")}
+        return {name.strip() for name in self.options.get("file-index.bloom-filter.columns", "").split(",")}
 
     @property
     def tracks_rows(self) -> bool:
@@ -703,11 +704,11 @@ class _Schema:
     @property
     def fallback(self) -> str:
         """The branch that readers take missing partitions from, if there is one."""
-        return self._options.get("scan.fallback-branch", "").strip()
+        return self.options.get("scan.fallback-branch", "").strip()
 
     @property
     def data_folder(self) -> list[str]:
-        folder = self._options.get("data-file.path-directory", "").strip("/")
+        folder = self.options.get("data-file.path-directory", "").strip("/")
         return [folder] if folder else []
 
     @property
@@ -717,13 +718,13 @@ class _Schema:
     @property
     def expiry(self) -> str | None:
         """Why readers leave out rows of files, or None."""
-        return "readers leave out its expired rows" if "record-level.expire-time" in self._options else None
+        return "readers leave out its expired rows" if "record-level.expire-time" in self.options else None
 
     @property
     def merged(self) -> str | None:
         if self._is_on("data-evolution.enabled"):
             return "readers assemble its rows from several files"
-        if any(re.fullmatch(r"fields\..*\.default-value", option) for option in self._options):
+        if any(re.fullmatch(r"fields\..*\.default-value", option) for option in self.options):
             return "readers may replace NULL with a default value"
         if self.keys and (not self.has_vectors or self._is_on("deletion-vectors.merge-on-read")):
             return "readers merge it with other files of the same keys; a table with deletion vectors needs no merging"
@@ -736,7 +737,7 @@ class _Schema:
         and not every release knows of names that are not legacy ones.
         """
         values = _partition_values(packed, self._partition_types)
-        blank = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
+        blank = self.options.get("partition.default-name", "__DEFAULT_PARTITION__")
         is_legacy = self._is_on("partition.legacy-name", "true")
         for key, value in zip(self._partition_keys, values, strict=True):
             if value is _UNKNOWN or (isinstance(value, _Day) and not is_legacy):

@@ -146,6 +146,7 @@ class Snapshot:
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
     `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
+    `properties` are the settings that the table keeps.
     """
 
     kind: str
@@ -160,6 +161,7 @@ class Snapshot:
     text_rules: dict[str, str] = field(default_factory=dict)
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
+    properties: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, each.name) for each in fields(self))

@@ -9,6 +9,7 @@ from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.storage.listing import PathLike, StorageOptions
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, add_files
 from parquet_bloom.verbs.add_to_table import BATCH, add_to_table
+from parquet_bloom.verbs.advise import advise
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import parse_paths, rates_of
 
@@ -17,11 +18,13 @@ TableKind: TypeAlias = Literal["delta", "iceberg"]
 
 def add(
     paths: PathLike | Iterable[PathLike] | Any,
-    columns: Sequence[str] | Mapping[str, float] | str,
+    columns: Sequence[str] | Mapping[str, float] | str | None = None,
     *,
+    auto: bool = False,
+    policy: bool = False,
     table: bool | TableKind = False,
     catalog: str | None = None,
-    fpp: float = DEFAULT_FPP,
+    fpp: float | None = None,
     ndv: int | None = None,
     max_bytes: int = MAX_BYTES,
     replace: bool = False,
@@ -58,10 +61,13 @@ def add(
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With
             `table=`, a table: its path or URL, a `deltalake.DeltaTable`, a pyiceberg `Table`, or its name in `catalog`.
         columns: Leaf columns. A dict such as `{"id": 0.001, "session": 0.05}` gives each a rate of its own.
+        auto: Choose columns and rates as `advise` does, instead of `columns`.
+        policy: With `table=`: give the columns that the table's own properties name the filters that they ask for, such
+            as `write.parquet.bloom-filter-enabled.column.id` of Iceberg. Files that have them stay.
         table: `paths` is a Delta or Iceberg table. Name the kind only if it should not be detected.
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
-        fpp: The false-positive rate to stay within.
+        fpp: The false-positive rate to stay within. By default 0.01, or with `auto` what fits each column.
         ndv: Size filters for this many distinct values per row group, and do not fold them below that.
         max_bytes: The largest filter to write. The rate may get worse; the result has the rate you get.
         replace: Build filters again where there are sound ones.
@@ -83,7 +89,8 @@ def add(
             files of a table.
 
     Returns:
-        An `Added`: a row for each file. `.errors` are the files that were refused, or that lack one of the filters.
+        An `Added`: a row for each file, none if `auto` finds no column that is worth a filter. `.errors` are the files
+        that were refused, or that lack one of the filters.
 
     Raises:
         FileNotFoundError: A path names nothing, or no table.
@@ -97,9 +104,20 @@ def add(
         >>> row.status, len(row.filters)
         ('written', 2)
     """
+    if (columns is not None) + auto + policy != 1:
+        raise ValueError("give columns=, auto=True" + (" or policy=True" if table else ""))
+    if policy and not table:
+        raise ValueError("policy= needs table=True: it is the table's properties")
+    if catalog is not None and not table:
+        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+    if auto:
+        given: dict[str, Any] = {"catalog": catalog} if table else {"filesystem": filesystem}
+        columns = advise(paths, fpp=fpp, jobs=jobs, storage_options=storage_options, **given).columns
+        if not columns:
+            return Added(())
+    fpp = DEFAULT_FPP if fpp is None else fpp
     if not table:
-        if catalog is not None:
-            raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+        assert columns is not None
         options = AddOptions(
             parse_paths(columns),
             fpp=fpp,

@@ -22,6 +22,7 @@ from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, UncheckedCommitError, open_table
+from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import FileAdded, parse_paths, rates_of
@@ -37,7 +38,7 @@ _PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 def add_to_table(
     table: Any,
-    columns: Sequence[str] | Mapping[str, float] | str,
+    columns: Sequence[str] | Mapping[str, float] | str | None,
     *,
     kind: str | None = None,
     catalog: str | None = None,
@@ -54,12 +55,15 @@ def add_to_table(
 ) -> Added:
     """Return what was done to give `columns` a filter in every live file of a table, a row for each file.
 
-    See `add` with `table=True`. `kind` is `delta` or `iceberg` if it should not be detected.
+    See `add` with `table=True`; without `columns`, those of the table's properties. `kind` is `delta` or `iceberg` if
+    it should not be detected.
     `progress` counts files.
     """
     if batch < 1:
         raise ValueError(f"batch= must be at least 1, not {batch}")
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
+    if columns is None:
+        columns = _of_properties(opened.snapshot.properties, fpp)
     options = AddOptions(
         parse_paths(columns),
         fpp=fpp,
@@ -72,6 +76,16 @@ def add_to_table(
         rates=rates_of(columns),
     )
     return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
+
+
+def _of_properties(properties: Mapping[str, str], fpp: float) -> dict[str, float]:
+    wished = {name: rate or fpp for name, (is_on, rate) in wishes_of(properties).items() if is_on}
+    if not wished:
+        raise UnsupportedError(
+            "the table's properties name no column that is to have filters; set "
+            "write.parquet.bloom-filter-enabled.column.NAME=true (Iceberg) or parquet.bloom.filter.enabled#NAME=true"
+        )
+    return wished
 
 
 @dataclasses.dataclass(slots=True)

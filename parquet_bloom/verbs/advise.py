@@ -6,15 +6,17 @@ the value, and from the values of a few row groups, which say in how many of tho
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, describe_error
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, describe_error
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.sbbf import false_positive_rate, optimal_num_bytes
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path, parse_path
-from parquet_bloom.predicates.parsing import to_predicate
+from parquet_bloom.predicates.parsing import conditions_in, to_predicate
 from parquet_bloom.predicates.tree import And, Comparison, In, Not, Or, Predicate, Text
 from parquet_bloom.predicates.typing import readings
 from parquet_bloom.results import FailedFile, Record, Table
@@ -22,6 +24,7 @@ from parquet_bloom.storage.cache import Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
+from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuildable
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.verbs.keys import read_keys
@@ -37,10 +40,11 @@ from parquet_bloom.verbs.samples import (
     collect,
     num_sampled,
     sample,
+    sum_of,
 )
 
 MOST_FILES = 2000
-"""Files that are looked at; of more, every so manieth one."""
+"""Files that are looked at; of more, so many at random."""
 
 MOST_LOOKUPS = 1000
 """Given values of a column that are looked up."""
@@ -48,7 +52,7 @@ MOST_LOOKUPS = 1000
 RATES = 0.05, 0.01, 0.001
 """The false-positive rates that may be recommended."""
 
-Verdict: TypeAlias = Literal["add", "has filters", "not worth it", "not possible"]
+_Verdict: TypeAlias = Literal["add", "has filters", "not worth it", "not possible"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,7 +78,7 @@ class ColumnAdvice(Record):
 
     column: str
     type: str
-    advice: Verdict
+    advice: Literal["add", "has filters", "not worth it", "not possible"]
     reason: str
     fpp: float | None = None
     num_row_groups: int = 0
@@ -118,6 +122,7 @@ def advise(
     columns: Sequence[str] | str | None = None,
     *,
     where: Any = None,
+    queries: PathLike | None = None,
     keys: Any = None,
     fpp: float | None = None,
     price: float | None = None,
@@ -137,7 +142,8 @@ def advise(
     """Return for each leaf column whether filters are worth adding, and what a lookup then reads.
 
     Footers are read, and the values of up to 16 row groups of each column. A lookup is one of a value of a random row,
-    unless `keys` or `where` say what is looked up. Of more than 2,000 files, 2,000 are looked at.
+    unless `keys` or `where` say what is looked up. Of more than 2,000 files, 2,000 are looked at. What a table's own
+    properties say of filters comes first, such as `write.parquet.bloom-filter-enabled.column.id` of Iceberg.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Or a
@@ -145,6 +151,7 @@ def advise(
         columns: Leaf columns. By default all.
         where: Conditions as they are asked, one or a list. Columns that none of them compares with `=` or `IN` are not
             worth a filter.
+        queries: A file of SQL statements, whose conditions are taken instead.
         keys: Keys as they are looked up, in the one column that is given.
         fpp: The false-positive rate of the filters. By default one is chosen for each column.
         price: What reading 1 TB (10^12 bytes) costs.
@@ -175,11 +182,13 @@ def advise(
 
     Examples:
         >>> advice = parquet_bloom.advise("events")
-        >>> [(row.column, row.advice) for row in advice][:2]
-        [('user', 'not worth it'), ('id', 'has filters')]
+        >>> [(row.column, row.advice) for row in advice]
+        [('id', 'has filters'), ('user', 'not worth it')]
     """
+    if sum(one is not None for one in (where, queries, keys)) > 1:
+        raise ValueError("give one of where=, queries= and keys=")
     _check(columns, keys, fpp, price)
-    lookups = _lookups(where, keys, columns)
+    lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries)
     opened = open_files(
         paths,
         catalog=catalog,
@@ -201,23 +210,27 @@ def advise(
             raise ColumnNotFoundError(format_path(path), names, where="the set of files")
     useful = [one for path, one in samples.items() if not _why_impossible(one) and (lookups is None or path in lookups)]
     sample(useful, files, Ticker(progress, num_sampled(useful, files)), jobs)
-    scale = len(opened.sources) / len(files) if files else 1.0
+    size = sum(source.size for source in opened.sources)
+    scale = size / max(1, sum(file.source.size for file in files)) if len(opened.sources) > MOST_FILES else 1.0
     rows = []
+    wishes = {} if opened.table is None else wishes_of(opened.table.snapshot.properties)
     for path, one in samples.items():
         values = None if lookups is None else lookups.get(path)
-        if asked and values is None:
+        wish = wishes.get(format_path(path))
+        if wish is None and asked and values is None:
             rows.append(_no(one, "not worth it", "no condition compares it with = or IN"))
             continue
         points = None if values is None else list(_points(one.leaf, values, timezone))
-        rows.append(_advice(one, points, scale, fpp, price))
-    groups = next(iter(samples.values())).groups if samples else []
+        rate = wish[1] if fpp is None and wish is not None else fpp
+        row = _advice(one, points, scale, rate, price)
+        rows.append(row if wish is None else _wished(row, is_on=wish[0]))
     return Advice(
         tuple(sorted(rows, key=_rank)),
         tuple(errors),
         len(opened.sources),
         len(files),
-        round(scale * len(groups)),
-        sum(source.size for source in opened.sources),
+        round(scale * sum(one.num_rows > 0 for file in files for one in file.footer.row_groups)),
+        size,
     )
 
 
@@ -242,18 +255,29 @@ def _rank(row: ColumnAdvice) -> tuple[int, float]:
 # ---- what is looked up -------------------------------------------------------------------
 
 
-def _lookups(where: Any, keys: Any, columns: Any) -> dict[ColumnPath, list[Any]] | None:
-    """Return the values that are looked up, by column; None if nothing was said of them."""
-    if keys is not None:
-        (name,) = _listed(columns)
-        known = read_keys(keys, name)
-        values = [known.literals[at] for at in _spread(len(known), MOST_LOOKUPS)]
-        return {parse_path(name): [Text(str(one)) if known.are_text else one for one in values]}
-    if where is None:
+Lookups = dict[ColumnPath, list[Any]]
+"""The values that are looked up, by column."""
+
+
+def _lookups_of_keys(keys: Any, columns: Sequence[str] | str | None) -> Lookups:
+    (name,) = _listed(columns or ())
+    known = read_keys(keys, name)
+    values = [known.literals[at] for at in _spread(len(known), MOST_LOOKUPS)]
+    return {parse_path(name): [Text(str(one)) if known.are_text else one for one in values]}
+
+
+def _lookups(where: Any, queries: PathLike | None) -> Lookups | None:
+    """Return what conditions look up; None if there are none."""
+    if where is None and queries is None:
         return None
-    found: dict[ColumnPath, list[Any]] = {}
-    for one in where if isinstance(where, list) and all(isinstance(each, str) for each in where) else [where]:
-        for path, value in _equalities(to_predicate(one)):
+    if queries is not None:
+        conditions = conditions_in(Path(queries).read_text("utf-8"))
+    else:
+        are_many = isinstance(where, list) and all(isinstance(one, str) for one in where)
+        conditions = [to_predicate(one) for one in (where if are_many else [where])]
+    found: Lookups = {}
+    for condition in conditions:
+        for path, value in _equalities(condition):
             found.setdefault(path, []).append(value)
     return {path: [values[at] for at in _spread(len(values), MOST_LOOKUPS)] for path, values in found.items()}
 
@@ -305,7 +329,9 @@ def _points(leaf: LeafColumn, values: Sequence[Any], timezone: str | None) -> It
 def _files(
     opened: Opened, decryption: Decryption | None, limits: Limits, log: RequestLog | None
 ) -> tuple[list[FileColumns], list[FailedFile]]:
-    sources = [opened.sources[at] for at in _spread(len(opened.sources), MOST_FILES)]
+    sources = opened.sources
+    if len(sources) > MOST_FILES:
+        sources = [sources[at] for at in sorted(random.Random(0).sample(range(len(sources)), MOST_FILES))]
     strays = Strays()
     files, errors = [], []
     table = opened.table
@@ -320,8 +346,6 @@ def _files(
             continue
         files.append(FileColumns(source, outcome, table.snapshot.leaves(outcome) if table else outcome.leaves))
     strays.rest(sources)
-    if not files and errors and len(sources) == 1:
-        raise ParquetBloomError(errors[0].error)
     return files, errors
 
 
@@ -340,7 +364,7 @@ def _why_impossible(column: ColumnSample) -> str | None:
     return None
 
 
-def _no(column: ColumnSample, advice: Verdict, reason: str, **fields: Any) -> ColumnAdvice:
+def _no(column: ColumnSample, advice: _Verdict, reason: str, **fields: Any) -> ColumnAdvice:
     return ColumnAdvice(
         format_path(column.path),
         column.leaf.type_name,
@@ -353,14 +377,25 @@ def _no(column: ColumnSample, advice: Verdict, reason: str, **fields: Any) -> Co
 
 
 class _Lookup(NamedTuple):
-    """A lookup of one value, on average: what statistics leave, and the share of it that really holds the value.
+    """What statistics leave open to a lookup of one value, on average, in parts; of each, the share that holds it.
 
-    `own` is what is sure to hold the value.
+    For a value of a random row these are its own row group, the others of the same file, and all others.
     """
 
-    open: Reads
-    own: Reads
-    held: float
+    parts: tuple[tuple[Reads, float], ...]
+
+    def reads(self, fpp: float) -> Reads:
+        """Return what is read where every row group has a filter; with an `fpp` of 1, without any."""
+        passing = [(part, held + (1 - held) * fpp) for part, held in self.parts]
+        return Reads(
+            sum(part.row_groups * share for part, share in passing),
+            sum(part.num_bytes * share for part, share in passing),
+        )
+
+    @property
+    def absent(self) -> float:
+        """How many row groups are open to a value that they do not hold."""
+        return sum(part.row_groups * (1 - held) for part, held in self.parts)
 
 
 def _advice(
@@ -375,16 +410,17 @@ def _advice(
     filtered = sum(group.has_filter for group in holding) / len(holding)
     ratio = column.ndv_per_value
     counts = [max(1, round(ratio * group.num_values)) for group in holding]
-    rate = fpp or _chosen_rate(lookup)
+    rate = fpp or _chosen_rate(lookup, counts)
     sizes = [optimal_num_bytes(ndv, rate) for ndv in counts]
     missing = [size for size, group in zip(sizes, holding, strict=True) if not group.has_filter]
     real = sum(false_positive_rate(8 * size / ndv) for size, ndv in zip(sizes, counts, strict=True)) / len(sizes)
-    with_filters, now = _read(lookup, real), _mixed(lookup, real, filtered)
+    opened, with_filters = lookup.reads(1), lookup.reads(real)
+    now = (1 - filtered) * opened + filtered * with_filters
     data = sum(group.num_bytes for group in column.groups)
     figures: dict[str, Any] = {
         "fpp": rate,
         "ndv": sorted(counts)[len(counts) // 2],
-        "overlap": lookup.open.row_groups / (scale * len(holding)),
+        "overlap": opened.row_groups / (scale * len(holding)),
         "groups_now": now.row_groups,
         "groups_with": with_filters.row_groups,
         "bytes_now": now.num_bytes,
@@ -396,88 +432,112 @@ def _advice(
     }
     if not missing:
         return _no(column, "has filters", "every row group has one", **figures)
-    advice, reason = _judged(lookup, now, with_filters, holding, figures["share"], scale)
+    advice, reason = _judged(now, with_filters, holding, figures["share"], scale)
     return _no(column, advice, reason, **figures)
 
 
+def _wished(row: ColumnAdvice, *, is_on: bool) -> ColumnAdvice:
+    """Return the advice on a column of which the table's own properties say whether it is to have filters."""
+    if row.advice in ("has filters", "not possible"):
+        return row
+    return replace(row, advice="add" if is_on else "not worth it", reason=_ASKED if is_on else _REFUSED)
+
+
+_ASKED = "the table's properties ask for it"
+_REFUSED = "the table's properties say no"
+
+
 def _measured(column: ColumnSample, points: list[Point] | None, scale: float) -> _Lookup:
-    """Return what a lookup of one of these values finds, or of a value of a random row."""
+    """Return what is open to a lookup of one of these values, or of a value of a random row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    bounds = Bounds(column.groups)
-    is_own = points is None
-    drawn = [(one.number, point) for one in column.sampled for point in one.drawn]
-    asked = drawn if points is None else [(-1, point) for point in points]
+    groups, bounds = column.groups, Bounds(column.groups)
+    if points is None:
+        asked = [(one.number, point) for one in column.sampled for point in one.drawn]
+    else:
+        asked = [(_NOWHERE, point) for point in points]
     if not asked:
-        return _Lookup(Reads(0, 0), Reads(0, 0), 0.0)
+        return _Lookup(())
     hashes = pa.array([point.hash for _, point in asked], pa.uint64())
-    looked = held = 0
+    beside, elsewhere = _Share(), _Share()
     for one in column.sampled:
-        group = column.groups[one.number]
+        file = groups[one.number].file
         inside = pc.is_in(hashes, one.hashes).to_pylist()
-        for (own, point), is_held in zip(asked, inside, strict=True):
-            if own != one.number and _is_open(group, point):
-                looked += 1
-                held += is_held
-    reads = [bounds.open_to(point.key) for _, point in asked]
-    own = Reads(1, sum(column.groups[number].num_bytes for number, _ in asked) / len(asked)) if is_own else Reads(0, 0)
-    num_groups = sum(one.row_groups for one in reads) / len(reads)
-    num_bytes = sum(one.num_bytes for one in reads) / len(reads)
-    others = scale  # of a value's own row group there is one, whatever share of the files was read
-    return _Lookup(
-        Reads(
-            own.row_groups + others * (num_groups - own.row_groups),
-            own.num_bytes + others * (num_bytes - own.num_bytes),
-        ),
-        own,
-        held / looked if looked else 0.0,
+        for (number, point), is_held in zip(asked, inside, strict=True):
+            if number != one.number and groups[one.number].is_open(point.key):
+                (beside if number != _NOWHERE and groups[number].file == file else elsewhere).count(is_held)
+    total = _mean([bounds.open_to(point.key) for _, point in asked])
+    if points is not None:
+        return _Lookup(((scale * total, elsewhere.value),))
+    own = _mean([Reads(1, groups[number].num_bytes) for number, _ in asked])
+    of_files: dict[int, list[Group]] = {}
+    for group in groups:
+        of_files.setdefault(group.file, []).append(group)
+    in_file = _mean(
+        [
+            sum_of(group for group in of_files[groups[number].file] if group.is_open(point.key))
+            for number, point in asked
+        ]
     )
+    # Of the value's own file all row groups were looked at, of the others perhaps some.
+    parts = (own, 1.0), (in_file - own, beside.value), (scale * (total - in_file), elsewhere.value)
+    return _Lookup(parts)
 
 
-def _is_open(group: Group, point: Point) -> bool:
-    if group.low is None or group.high is None or point.key is None:
-        return True
-    return bool(group.low <= point.key <= group.high)
+_NOWHERE = -1
 
 
-def _read(lookup: _Lookup, fpp: float) -> Reads:
-    """Return what is read where every row group has a filter."""
-    passing = lookup.held + (1 - lookup.held) * fpp
-    return Reads(*(own + (each - own) * passing for each, own in zip(lookup.open, lookup.own, strict=True)))
+@dataclass(slots=True)
+class _Share:
+    """How many of those that were looked at hold a value."""
+
+    looked: int = 0
+    held: int = 0
+
+    def count(self, is_held: bool) -> None:
+        self.looked += 1
+        self.held += is_held
+
+    @property
+    def value(self) -> float:
+        return self.held / self.looked if self.looked else 0.0
 
 
-def _mixed(lookup: _Lookup, fpp: float, filtered: float) -> Reads:
-    """Return what is read where this share of the row groups has a filter."""
-    reads = _read(lookup, fpp)
-    return Reads(*(each + (less - each) * filtered for each, less in zip(lookup.open, reads, strict=True)))
+def _mean(reads: Sequence[Reads]) -> Reads:
+    return 1 / len(reads) * Reads(sum(one.row_groups for one in reads), sum(one.num_bytes for one in reads))
 
 
-def _chosen_rate(lookup: _Lookup) -> float:
-    """Return the highest rate at which a lookup reads at most one row group in two for nothing."""
-    absent = (lookup.open.row_groups - lookup.own.row_groups) * (1 - lookup.held)
-    return next((rate for rate in RATES if absent * rate <= _FOR_NOTHING), RATES[-1])
+def _chosen_rate(lookup: _Lookup, counts: Sequence[int]) -> float:
+    """Return the highest rate at which a lookup reads at most half a row group for nothing; a lower one if it is free.
+
+    Filters come in powers of two, so that several rates may take the same bytes.
+    """
+    rate = next((rate for rate in RATES if lookup.absent * rate <= _FOR_NOTHING), RATES[-1])
+    sizes = {each: [optimal_num_bytes(ndv, each) for ndv in counts] for each in RATES if each <= rate}
+    return min(each for each in sizes if sizes[each] == sizes[rate])
 
 
 _FOR_NOTHING = 0.5
+_FEW = 2
 _SMALL_GROUP = 64 * 1024
 _LARGE_SHARE = 0.1
 
 
 def _judged(
-    lookup: _Lookup, now: Reads, with_filters: Reads, holding: Sequence[Group], share: float, scale: float
-) -> tuple[Verdict, str]:
+    now: Reads, with_filters: Reads, holding: Sequence[Group], share: float, scale: float
+) -> tuple[_Verdict, str]:
     total = scale * len(holding)
     if total < 2:
         return "not worth it", "there is one row group"
-    if now.row_groups - lookup.own.row_groups < 0.5:
+    if now.row_groups < _FEW:
         return (
             "not worth it",
-            f"statistics already leave {_groups(now.row_groups)} of {_groups(total)}, as the files are sorted by it",
+            f"statistics already leave {_count(now.row_groups)} of {_groups(total)}, as the files are sorted by it",
         )
     if with_filters.num_bytes > now.num_bytes / 2:
         return "not worth it", (
-            f"a value is in {_groups(with_filters.row_groups)} of the {now.row_groups:,.0f} that statistics leave"
+            f"a value is in {_count(with_filters.row_groups)} of the {_groups(now.row_groups)} that statistics leave"
         )
     average = sum(group.num_bytes for group in holding) / len(holding)
     if average < _SMALL_GROUP:
@@ -488,5 +548,9 @@ def _judged(
 
 
 def _groups(count: float) -> str:
-    shown = f"{count:,.0f}" if count >= 9.5 else f"{count:.1f}".removesuffix(".0")
+    shown = _count(count)
     return f"{shown} row group{'' if shown == '1' else 's'}"
+
+
+def _count(count: float) -> str:
+    return f"{count:,.0f}" if count >= 9.5 else f"{count:.1f}".removesuffix(".0")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.errors import ParquetBloomError, describe_error
@@ -59,6 +60,12 @@ class Group(NamedTuple):
     is_empty: bool
     has_filter: bool
 
+    def is_open(self, key: Key | None) -> bool:
+        """Return whether statistics let it hold a value."""
+        if self.is_empty or self.low is None or self.high is None or key is None:
+            return not self.is_empty
+        return bool(self.low <= key <= self.high)
+
 
 @dataclass(slots=True)
 class SampledGroup:
@@ -92,6 +99,10 @@ class FileColumns(NamedTuple):
     source: Source
     footer: Footer
     leaves: Sequence[LeafColumn]
+
+    def leaf(self, path: ColumnPath) -> LeafColumn:
+        """Return the leaf at a path as the file has it."""
+        return next(self.footer.leaves[seen.index] for seen in self.leaves if seen.path == path)
 
 
 def collect(files: Sequence[FileColumns], paths: Iterable[ColumnPath] | None) -> dict[ColumnPath, ColumnSample]:
@@ -163,22 +174,40 @@ def num_sampled(columns: Iterable[ColumnSample], files: Sequence[FileColumns]) -
 
 
 def _chosen(column: ColumnSample, files: Sequence[FileColumns], share: int) -> Iterator[int]:
-    """Yield the numbers of the row groups to read: at random, but the same for every call and every column."""
-    numbers = [number for number, group in enumerate(column.groups) if group.num_values and not group.is_empty]
-    numbers.sort(key=lambda number: _shuffled(column.groups[number]))
+    """Yield the numbers of the row groups to read, as far as their bytes allow."""
     spent = 0
-    for count, number in enumerate(numbers[:SAMPLED_GROUPS]):
+    for count, number in enumerate(islice(_in_pairs(column.groups), SAMPLED_GROUPS)):
         group = column.groups[number]
-        footer = files[group.file].footer
-        chunk = footer.column_chunk(group.row_group, column.leaf.index).meta_data
+        file = files[group.file]
+        chunk = file.footer.column_chunk(group.row_group, file.leaf(column.path).index).meta_data
         spent += max(0, (chunk.total_compressed_size or 0) if chunk else 0)
         if count >= 2 and spent > share:
             return
         yield number
 
 
-def _shuffled(group: Group) -> float:
-    return random.Random(f"{group.file} {group.row_group}").random()
+def _in_pairs(groups: Sequence[Group]) -> Iterator[int]:
+    """Yield the numbers of row groups that have values: at random, but the same for every call and most columns.
+
+    Each is followed by another of its file, because values are shared within a file more often than between files.
+    """
+    numbers = [number for number, group in enumerate(groups) if group.num_values and not group.is_empty]
+    random.Random(0).shuffle(numbers)
+    of_files: dict[int, deque[int]] = {}
+    for number in numbers:
+        of_files.setdefault(groups[number].file, deque()).append(number)
+    taken: set[int] = set()
+    for first in numbers:
+        of_file = of_files[groups[first].file]
+        for _ in range(2):
+            if first not in taken:
+                taken.add(first)
+                yield first
+            while of_file and of_file[0] in taken:
+                of_file.popleft()
+            if not of_file:
+                break
+            first = of_file[0]
 
 
 def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
@@ -186,7 +215,7 @@ def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
     import pyarrow.compute as pc
 
     group = column.groups[number]
-    leaf = next(file.footer.leaves[seen.index] for seen in file.leaves if seen.path == column.path)
+    leaf = file.leaf(column.path)
     chunks = ColumnChunks(file.source, file.footer)
     generator = random.Random(number)
     arrays: list[pa.UInt64Array] = []
@@ -211,11 +240,27 @@ def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
 # ---- what a lookup reads -----------------------------------------------------------------
 
 
-class Reads(NamedTuple):
-    """How much one lookup reads, on average."""
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Row groups, and their bytes; on average, so they may be fractions."""
 
     row_groups: float
     num_bytes: float
+
+    def __add__(self, other: Reads) -> Reads:
+        return Reads(self.row_groups + other.row_groups, self.num_bytes + other.num_bytes)
+
+    def __sub__(self, other: Reads) -> Reads:
+        return Reads(self.row_groups - other.row_groups, self.num_bytes - other.num_bytes)
+
+    def __rmul__(self, factor: float) -> Reads:
+        return Reads(factor * self.row_groups, factor * self.num_bytes)
+
+
+def sum_of(groups: Iterable[Group]) -> Reads:
+    """Return these row groups together."""
+    sizes = [group.num_bytes for group in groups]
+    return Reads(len(sizes), sum(sizes))
 
 
 class Bounds:
@@ -223,19 +268,15 @@ class Bounds:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         bounded = [group for group in groups if group.low is not None and not group.is_empty]
-        self._always = [group for group in groups if group.low is None and not group.is_empty]
+        self._always = sum_of(group for group in groups if group.low is None and not group.is_empty)
         self._starts = _Sums((group.low, group.num_bytes) for group in bounded)
         self._stops = _Sums((group.high, group.num_bytes) for group in bounded)
-        self._reads = Reads(len(self._always), sum(group.num_bytes for group in self._always))
 
     def open_to(self, key: Key | None) -> Reads:
         """Return how many row groups, and of how many bytes, statistics leave open to a value."""
-        started = self._starts.all if key is None else self._starts.until(key)
-        stopped = Reads(0, 0) if key is None else self._stops.below(key)
-        return Reads(
-            self._reads.row_groups + started.row_groups - stopped.row_groups,
-            self._reads.num_bytes + started.num_bytes - stopped.num_bytes,
-        )
+        if key is None:
+            return self._always + self._starts.all
+        return self._always + self._starts.until(key) - self._stops.below(key)
 
 
 class _Sums:

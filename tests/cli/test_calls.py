@@ -17,7 +17,7 @@ from parquet_bloom.cli.commands import main
 from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
+VERBS = ("inspect", "advise", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
 OTHERS = (
     "absent",
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
@@ -149,6 +149,18 @@ def spark_calls(monkeypatch, tmp_path):
         ),
         ("find a -c x -k - -l", "find(['a'], column='x', keys='/dev/stdin', columns=[], positions=True)"),
         ("find a -c x -k k -q", "find(['a'], column='x', keys='k', columns=[], positions=True, limit=1)"),
+        ("advise a b", "advise(['a', 'b'])"),
+        (
+            "advise a -c x -c y.z --where x=1 -w y.z=2 --fpp 0.05 --price 5 --timezone UTC --jobs 2",
+            "advise(['a'], ['x', 'y.z'], where=['x=1', 'y.z=2'], fpp=0.05, price=5, timezone='UTC', jobs=2)",
+        ),
+        ("advise a -c x -k keys.txt --json", "advise(['a'], ['x'], keys='keys.txt')"),
+        (
+            "advise n.t --queries q.sql --catalog prod --as-of 3",
+            "advise(['n.t'], queries='q.sql', catalog='prod', as_of='3')",
+        ),
+        ("add a --auto --fpp 0.05", "add(['a'], auto=True, fpp=0.05)"),
+        ("add a --table --policy", "add('a', table=True, policy=True)"),
         ("erase a -c x -k keys.txt --yes", "erase(['a'], 'x', 'keys.txt')"),
         (
             "erase a b -c x.y -k - -n --keep-empty --timezone UTC",
@@ -251,7 +263,7 @@ def test_a_command_is_a_call(calls, line, call):
 def test_what_is_not_given_has_the_same_default(calls):
     CliRunner().invoke(main, ["add", "a", "-c", "x"])
     assert calls[0][1]["max_bytes"] == MAX_BYTES
-    assert calls[0][1]["fpp"] == 0.01
+    assert calls[0][1]["fpp"] is None
 
 
 @pytest.mark.parametrize(
@@ -340,6 +352,7 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
         here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
         here -= {"table", "catalog", "batch", "in_place"}
+        here -= {"auto", "policy", "columns", "fpp"}  # columns and rates are chosen here
     assert here <= {*SPARK_SIGNATURES[verb].parameters}
     for name in here:
         assert SPARK_SIGNATURES[verb].parameters[name].default == SIGNATURES[verb].parameters[name].default
@@ -406,6 +419,10 @@ def test_the_list_of_commands_is_whole():
         ("inspect a --jsn", "--json"),
         ("probe a id 1 --jsn", "--json"),
         ("erase a -c x -k k", "add --yes, or --dry-run"),
+        ("add a", "give one of --column, --auto and, with --table, --policy"),
+        ("add a -c x --auto", "give one of --column, --auto"),
+        ("add a --policy", "add --table"),
+        ("add a --auto --engine spark", "--auto samples files here and not on Spark"),
         ("explode a", "explode"),
         ("inspect a --engine flink", "'flink' is not one of"),
         ("inspect a --master yarn", "say --engine spark"),

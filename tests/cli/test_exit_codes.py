@@ -114,6 +114,7 @@ def test_every_class_of_exception_is_2_and_a_sentence(family):
 
 COMMANDS = [
     ("inspect", ["inspect", "a"]),
+    ("advise", ["advise", "a"]),
     ("probe", ["probe", "a", "id", "1"]),
     ("probe", ["probe", "-q", "--absent", "a", "id", "1"]),
     ("add", ["add", "a", "-c", "id"]),

@@ -17,6 +17,7 @@ from parquet_bloom.verbs.paimon import Attached
 
 RESULTS: dict[str, Callable[[Path], Any]] = {
     "inspect": lambda path: parquet_bloom.inspect(path),
+    "advise": lambda path: parquet_bloom.advise(path),
     "probe": lambda path: parquet_bloom.probe(path, "id", 5),
     "add": lambda path: parquet_bloom.add(path, "id"),
     "hudi.add_filter": lambda path: parquet_bloom.hudi.add_filter(path, "name", dry_run=True),
