@@ -735,7 +735,7 @@ def erase(
       parquet-bloom erase events/ --column user_id --keys keys.txt --dry-run
       parquet-bloom erase events/ -c user_id -k keys.txt --yes
       parquet-bloom erase lake/events --table -c user_id -k keys.txt --yes
-      parquet-bloom erase --engine spark s3://lake/events -c user_id -k keys.txt --yes
+      parquet-bloom erase --engine spark s3://lake/ev -c id -k keys.txt --yes
     """
     given: Any = paths
     if options["ledger_keys"] is None:
