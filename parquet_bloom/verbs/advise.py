@@ -204,10 +204,7 @@ def advise(
     wanted = None if columns is None else [parse_path(one) for one in _listed(columns)]
     samples = collect(files, wanted)
     asked = lookups is not None and keys is None
-    for path in wanted or ():
-        if path not in samples:
-            names = sorted({leaf.name for file in files for leaf in file.leaves if leaf.path[0]})
-            raise ColumnNotFoundError(format_path(path), names, where="the set of files")
+    _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
     useful = [one for path, one in samples.items() if not _why_impossible(one) and (lookups is None or path in lookups)]
     sample(useful, files, Ticker(progress, num_sampled(useful, files)), jobs)
     size = sum(source.size for source in opened.sources)
@@ -245,6 +242,15 @@ def _check(columns: Any, keys: Any, fpp: float | None, price: float | None) -> N
 
 def _listed(columns: Sequence[str] | str) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _require(paths: Iterable[ColumnPath], files: Sequence[FileColumns], opened: Opened) -> None:
+    """Raise `ColumnNotFoundError` for a column that no file has, and that is no partition."""
+    leaves = {leaf.path: leaf.name for file in files for leaf in file.leaves if leaf.path[0]}
+    for path in paths:
+        partitions = opened.table.partitions if opened.table else lambda source: source.partitions
+        if path not in leaves and not any(path[0] in partitions(file.source).constants for file in files):
+            raise ColumnNotFoundError(format_path(path), sorted(leaves.values()), where="the set of files")
 
 
 def _rank(row: ColumnAdvice) -> tuple[int, float]:

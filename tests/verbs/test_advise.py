@@ -128,6 +128,14 @@ def test_what_is_not_asked_for_equality_is_not_looked_up(tmp_path):
     assert row.advice == "add"
 
 
+def test_partitions_are_columns_of_conditions(tmp_path):
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    lake(folder / "day=2024-01-01", LAYOUTS["random ids"][0], files=2)
+    asked = ["day = '2024-01-01'", f"k = '{digest(3)}'"]
+    assert {row.column: row.reason for row in parquet_bloom.advise(folder, where=asked)}.keys() == {"k", "pad"}
+
+
 def test_its_columns_are_what_add_takes(tmp_path):
     folder = tmp_path / "lake"
     lake(folder, LAYOUTS["random ids"][0], files=4)
@@ -155,6 +163,8 @@ def test_a_price_and_a_rate(tmp_path):
         parquet_bloom.advise(folder, "k", keys=[1], where="k = 1")
     with pytest.raises(parquet_bloom.ColumnNotFoundError, match=r"pda.*pad"):
         parquet_bloom.advise(folder, "pda")
+    with pytest.raises(parquet_bloom.ColumnNotFoundError, match=r"kk.*k"):
+        parquet_bloom.advise(folder, where=["k = 'a'", "kk = 5"])
     with pytest.raises(parquet_bloom.LiteralError):
         parquet_bloom.advise(folder, "pad", where="pad = 5")
 
