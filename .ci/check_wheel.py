@@ -8,6 +8,9 @@ WANTED = (
     "parquet_bloom/_kernel.pyi",
     "parquet_bloom/py.typed",
     "parquet_bloom/cli/commands.py",
+    "parquet_bloom/drawing/page.css",
+    "parquet_bloom/drawing/page.html",
+    "parquet_bloom/drawing/page.js",
     "parquet_bloom/format/parquet_thrift/ttypes.py",
 )
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.probe import Probe, ProbeAnswer, probe
     from parquet_bloom.verbs.prune import prune
     from parquet_bloom.verbs.recover import FileRecovered, Recovered, recover
+    from parquet_bloom.verbs.report import Report, report
     from parquet_bloom.verbs.retrofit import AddedFilter, FileAdded, SkippedChunk, SkippedColumn, Status
     from parquet_bloom.verbs.sql import execute
     from parquet_bloom.verbs.verdicts import (
@@ -116,6 +117,7 @@ _HOMES = {
     "Progress": "verbs.parallel",
     "Pruning": "verbs.verdicts",
     "Recovered": "verbs.recover",
+    "Report": "verbs.report",
     "RequestLog": "storage.drive",
     "RowGroupVerdict": "verbs.verdicts",
     "SkippedChunk": "verbs.retrofit",
@@ -144,6 +146,7 @@ _HOMES = {
     "probe": "verbs.probe",
     "prune": "verbs.prune",
     "recover": "verbs.recover",
+    "report": "verbs.report",
     "verify": "verbs.verify",
 }
 
@@ -196,6 +199,7 @@ __all__ = [
     "Progress",
     "Pruning",
     "Recovered",
+    "Report",
     "RequestLog",
     "RowGroupVerdict",
     "SkippedChunk",
@@ -227,6 +231,7 @@ __all__ = [
     "probe",
     "prune",
     "recover",
+    "report",
     "spark",
     "verify",
 ]

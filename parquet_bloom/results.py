@@ -79,7 +79,7 @@ class Table:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {_count(len(self), 'row')}, {_count(len(self.errors), 'error')}>"
+        return f"<{type(self).__name__}: {count_text(len(self), 'row')}, {count_text(len(self.errors), 'error')}>"
 
     def _repr_html_(self) -> str:
         names = [field.name for field in dataclasses.fields(_record_of(type(self)))]
@@ -142,7 +142,7 @@ _BYTE = r"\udc", r"\x"  # what Python reads of a file's name, and what it is
 
 def _short(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"<{_count(len(value), 'item')}>"
+        return f"<{count_text(len(value), 'item')}>"
     if isinstance(value, str) and len(value) > _SHORT:
         # The end of a path says more than its beginning.
         value = f"…{value[1 - _SHORT :]}" if "/" in value.partition(" ")[0] else f"{value[: _SHORT - 1]}…"
@@ -155,13 +155,28 @@ HTML_ROWS = 20
 """Rows that a notebook shows of a result."""
 
 
-def _count(n: int, noun: str) -> str:
+def count_text(n: int, noun: str) -> str:
+    """Return a number with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def size_text(n: int) -> str:
+    """Return a size with its unit."""
+    value, units = float(n), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{n:,} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def percent_text(rate: float | None) -> str:
+    """Return a rate in percent, nothing for None."""
+    return "" if rate is None else f"{100 * rate:.2f}%" if rate >= 0.0001 or rate == 0 else f"{100 * rate:.1e}%"
 
 
 def _cell(value: Any) -> str:
     """Return a field as HTML; lists by their length, as they may be long."""
-    text = f"{_count(len(value), 'item')}" if isinstance(value, tuple) else "" if value is None else str(value)
+    text = f"{count_text(len(value), 'item')}" if isinstance(value, tuple) else "" if value is None else str(value)
     return html.escape(text)
 
 

@@ -24,6 +24,7 @@ ROOMS = [
     "tables",
     "filters",
     "predicates",
+    "drawing",
     "verbs",
     "spark",
     "cli",
@@ -46,6 +47,8 @@ DOORS = {
     "thrift": {"format"},
     "cryptography": {"format"},
     "xxhash": {"values"},
+    "jinja2": {"drawing"},
+    "vl_convert": {"drawing"},
     "click": {"cli"},
     "rich": {"cli"},
 }
@@ -160,6 +163,7 @@ def loaded_by(code: str) -> set[str]:
 def test_importing_the_package_imports_nothing_heavy() -> None:
     loaded = loaded_by("import parquet_bloom")
     assert not loaded & {"pyarrow", "thrift", "fsspec", "click", "rich", "xxhash", "numpy", "asyncio", "cryptography"}
+    assert not loaded & {"jinja2", "vl_convert"}
     assert {name for name in loaded if name.startswith("parquet_bloom.")} <= {"parquet_bloom.errors"}
 
 

@@ -50,7 +50,6 @@ from parquet_bloom.cli.options import (
 )
 from parquet_bloom.cli.output import (
     LISTED,
-    count_text,
     is_terminal,
     print_absent,
     print_added,
@@ -67,13 +66,13 @@ from parquet_bloom.cli.output import (
     print_probe,
     print_pruning,
     print_recovered,
+    print_report,
     print_rows,
     print_verification,
     progress_bar,
     say,
-    size_text,
 )
-from parquet_bloom.results import SCHEMA_VERSION
+from parquet_bloom.results import SCHEMA_VERSION, count_text, size_text
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -759,6 +758,43 @@ def erase(
     else:
         print_rows(erased, output_format, (*erased.rows, *erased.stale_indexes), erased.stale_indexes)
     end_with(ERROR if erased.errors else MATCH)
+
+
+@main.command()
+@paths_argument
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", shell_complete=complete_path, help="Write the page to this file."
+)
+@columns_option
+@click.option("-w", "--where", metavar="CONDITION", help="Also show which row groups a condition keeps, as prune does.")
+@click.option("--verify", "verification", is_flag=True, help="Also prove from the data that no filter lacks a value.")
+@click.option(
+    "--fpp", type=float, default=0.01, show_default=True, help="Mark filters whose false-positive rate is worse."
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@timezone_option
+@jobs_option
+@keys_file_option
+@storage_option
+def report(
+    paths: tuple[str, ...], output: str, columns: tuple[str, ...], storage: tuple[str, ...], **options: Any
+) -> None:
+    """Draw what inspect shows, as one HTML page without a network.
+
+    It shows what filters cost, whether they work, and which engines can use them. Needs the extra [report].
+
+    \b
+    Examples:
+      parquet-bloom report events/ -o events.html
+      parquet-bloom report events/ -o events.html --verify --where "id = 'x'"
+    """
+    with progress_bar("reading") as progress:
+        written = parquet_bloom.report(
+            paths, output, columns or None, storage_options=storage_options(storage), progress=progress, **options
+        )
+    print_report(written)
+    findings = written.verification is not None and written.verification.findings
+    end_with(ERROR if written.errors else NO_MATCH if findings else MATCH)
 
 
 # ---- the index ---------------------------------------------------------------------------

@@ -27,6 +27,7 @@ OPTIONS = {
     "storage_options": "--storage-option",
     "table": "--table",
     "timezone": "--timezone",
+    "verification": "--verify",
 }
 
 _KEYWORD = re.compile(rf"(?<![^\s(])({'|'.join(OPTIONS)})=(?:True)?(?=[\s,;.:)]|$)")

@@ -18,7 +18,7 @@ import click
 
 from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.results import SCHEMA_VERSION, printable
+from parquet_bloom.results import SCHEMA_VERSION, count_text, percent_text, printable, size_text
 from parquet_bloom.storage.folder import INDEX_FOLDER
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe
     from parquet_bloom.verbs.recover import Recovered
+    from parquet_bloom.verbs.report import Report
     from parquet_bloom.verbs.verdicts import Pruning
     from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
@@ -224,9 +225,9 @@ def _print_filters(file: FileInfo) -> None:
                 f"{f.num_bytes:,}",
                 f"{f.num_values:,}",
                 ("full" if is_ours else "") if is_full else f"~{f.ndv:,.0f}",
-                _percent(f.fill) if f.fill is not None else "",
-                _percent(f.fpp) if f.fpp is not None else "",
-                _percent(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
+                percent_text(f.fill) if f.fill is not None else "",
+                percent_text(f.fpp) if f.fpp is not None else "",
+                percent_text(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
                 f"{f.folds_to:,}" if f.folds_to is not None else "",
             )
     if table.row_count:
@@ -247,9 +248,9 @@ def _print_columns(file: FileInfo) -> None:
             f"{len(filters):,}",
             f"{sum(f.num_bytes or 0 for f in filters):,}",
             f"{sum(f.num_values or 0 for f in filters):,}",
-            _percent(sum(f.fill or 0 for f in filters) / len(filters)),
-            _percent(sum(f.fpp or 0 for f in filters) / len(filters)),
-            _percent(max(f.worst_block_fpp or 0 for f in filters)),
+            percent_text(sum(f.fill or 0 for f in filters) / len(filters)),
+            percent_text(sum(f.fpp or 0 for f in filters) / len(filters)),
+            percent_text(max(f.worst_block_fpp or 0 for f in filters)),
             f"{sum(f.folds_to or 0 for f in filters):,}",
         )
     _show(table)
@@ -275,6 +276,15 @@ def _print_uses(file: FileInfo) -> None:
         say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
     for (column, problem), groups in problems.items():
         say(f"{'whole file' if groups == [None] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
+
+
+def print_report(written: Report) -> None:
+    """Print where the page of `report` is, and what is wrong."""
+    say(f"{written.path}: {size_text(written.num_bytes)}, {count_text(len(written), 'filter')}")
+    if written.verification is not None and (findings := written.verification.findings):
+        say(f"{count_text(len(findings), 'filter')} not ok", 2, color="red")
+    if written.errors:
+        say(f"{count_text(len(written.errors), 'file')} damaged, or not checked or pruned", 2, color="yellow")
 
 
 def print_probe(answer: Probe) -> None:
@@ -515,7 +525,7 @@ def print_added(added: Added, told: str | None = None) -> None:
             say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
         else:
             worst = max((f.fpp for f in row.filters), default=0.0)
-            rate = f", false positives at most {_percent(worst)}" if row.filters else ""
+            rate = f", false positives at most {percent_text(worst)}" if row.filters else ""
             say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
         for note in row.notes:
             say(as_options(note), 2, color="yellow")
@@ -547,7 +557,12 @@ def print_index(state: IndexState, output_format: str) -> None:
         table = _table("column", *numbers, right=numbers)
         for row in state.rows:
             _add_row(
-                table, row.column, f"{row.files:,}", f"{row.files_missing:,}", f"{row.num_bytes:,}", _percent(row.fpp)
+                table,
+                row.column,
+                f"{row.files:,}",
+                f"{row.files_missing:,}",
+                f"{row.num_bytes:,}",
+                percent_text(row.fpp),
             )
         _show(table)
         for row in state.rows:
@@ -695,24 +710,6 @@ def _groups(numbers: Iterable[int | None]) -> str:
         return "all row groups"
     said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
     return f"row group{'' if len(runs) == 1 and runs[0][0] == runs[0][1] else 's'} {said}"
-
-
-def size_text(n: int) -> str:
-    """Return a size with its unit."""
-    value, units = float(n), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{n:,} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
-
-
-def count_text(n: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _percent(rate: float | None) -> str:
-    return "" if rate is None else f"{100 * rate:.2f}%" if rate >= 0.0001 or rate == 0 else f"{100 * rate:.1e}%"
 
 
 def sentence(error: BaseException) -> str:

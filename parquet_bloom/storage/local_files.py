@@ -26,9 +26,10 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
-from parquet_bloom.format.footer import MAGIC
+from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC
 
 _COPY_STEP = 64 * 1024 * 1024
+_HTML = b"<!do"  # of what `report` writes
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of a whole file
 _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF)
 
@@ -423,16 +424,16 @@ def create(target: Path, data: bytes, *, like: Iterable[os.stat_result] = ()) ->
 
 
 @contextlib.contextmanager
-def new_file(target: Path) -> Iterator[BinaryIO]:
+def new_file(target: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
     """Give a file to write to, which appears as `target` once the block has ended without an error.
 
-    It then has the usual mode of new files. Raises `FileExistsError` where there is one.
+    It then has the usual mode of new files. Raises `FileExistsError` where there is one, unless it is to `replace` it.
     """
-    if os.path.lexists(target):
+    if not replace and os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     for path in leftovers(target):
         with contextlib.suppress(BlockingIOError):
-            _remove_leftover(path, {MAGIC}, {os.geteuid()})
+            _remove_leftover(path, {MAGIC, _HTML}, {os.geteuid()})
     temporary, fd = _create_locked(target)
     try:
         with open(fd, "wb", closefd=False) as file:
@@ -440,11 +441,21 @@ def new_file(target: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             os.fchmod(fd, _usual_mode(target))
         os.fsync(fd)
-        _appear(temporary, target)
+        if replace:
+            temporary.replace(target)
+        else:
+            _appear(temporary, target)
     finally:
         _discard(temporary)
         _close(fd)
     sync_directory(target.parent)
+
+
+def refuse_parquet(target: Path) -> None:
+    """Raise `FileExistsError` if a Parquet file is there: something else is never meant to replace it."""
+    with contextlib.suppress(FileNotFoundError), target.open("rb") as file:
+        if file.read(4) in (MAGIC, ENCRYPTED_MAGIC):
+            raise FileExistsError(f"{target} is a Parquet file; write to another name")
 
 
 def _usual_mode(target: Path) -> int:

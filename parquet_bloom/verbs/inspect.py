@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -117,6 +117,11 @@ class Inspection(Table):
         """The files that are not sound, or of which a filter is not."""
         return tuple(file for file in self.files if file.is_damaged)
 
+    def _repr_html_(self) -> str:
+        from parquet_bloom.drawing.page import pictures_of_filters
+
+        return pictures_of_filters(self.files) + Table._repr_html_(self)
+
 
 def inspect(
     paths: PathLike | Iterable[PathLike],
@@ -156,6 +161,22 @@ def inspect(
         ()
     """
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    return inspect_sources(
+        sources, columns, decryption=decryption, storage_options=storage_options, progress=progress, log=log
+    )
+
+
+def inspect_sources(
+    sources: Sequence[Source],
+    columns: Sequence[str] | str | None = None,
+    *,
+    decryption: Decryption | None = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+    log: RequestLog | None = None,
+    see: Callable[[Source, Footer], None] | None = None,
+) -> Inspection:
+    """Return what `inspect` does of files that were found; `see` is called with each footer."""
     wanted = _paths(columns)
     missing: dict[tuple[str, ...], ColumnNotFoundError] = {}
     present: set[tuple[str, ...]] = set()
@@ -172,6 +193,8 @@ def inspect(
         else:
             footer, info = outcome
             files.append(info)
+            if see:
+                see(source, footer)
             _note_missing(footer, wanted, source, present, missing)
         if progress:
             progress(done, len(sources))

@@ -220,6 +220,11 @@ class Pruning(Table):
             rows_kept=sum(group.num_rows or 0 for group in self.kept_row_groups),
         )
 
+    def _repr_html_(self) -> str:
+        from parquet_bloom.drawing.page import pictures_of_verdicts
+
+        return pictures_of_verdicts(self.rows) + Table._repr_html_(self)
+
     def explain(self) -> str:
         """Return the verdicts as text: each file, each row group, and why."""
         lines = [f"where {self.where}"]

@@ -111,6 +111,11 @@ class Verification(Table):
         """Whether everything was checked, and no filter lacks a value."""
         return not self.findings and not self.errors
 
+    def _repr_html_(self) -> str:
+        from parquet_bloom.drawing.page import pictures_of_findings
+
+        return pictures_of_findings(self.files) + Table._repr_html_(self)
+
 
 def verify(
     paths: PathLike | Iterable[PathLike],

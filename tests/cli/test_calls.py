@@ -17,7 +17,7 @@ from parquet_bloom.cli.commands import main
 from parquet_bloom.cli.keywords import OPTIONS, as_options
 from parquet_bloom.format.sbbf import MAX_BYTES
 
-VERBS = ("inspect", "advise", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
+VERBS = ("inspect", "report", "advise", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
 OTHERS = (
     "absent",
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
@@ -180,6 +180,12 @@ def spark_calls(monkeypatch, tmp_path):
             "erase('n.t', 'x', 'k', table='iceberg', catalog='prod')",
         ),
         ("recover a", "recover(['a'])"),
+        ("report a -o b", "report(['a'], 'b')"),
+        (
+            "report a b -o c -c x -w x=1 --verify --fpp 0.1 --force --timezone UTC --jobs 2",
+            "report(['a', 'b'], 'c', ['x'], where='x=1', verification=True, fpp=0.1, force=True, timezone='UTC', "
+            "jobs=2)",
+        ),
         (
             "recover a b -n --any-name --jobs 2 --strict",
             "recover(['a', 'b'], dry_run=True, any_name=True, jobs=2, strict=True)",

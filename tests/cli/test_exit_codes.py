@@ -122,6 +122,7 @@ COMMANDS = [
     ("drop", ["drop", "a"]),
     ("erase", ["erase", "a", "-c", "id", "-k", "keys", "--yes"]),
     ("recover", ["recover", "a"]),
+    ("report", ["report", "a", "-o", "b.html"]),
     ("verify", ["verify", "a"]),
     ("prune", ["prune", "a", "-w", "id = 1"]),
     ("prune", ["prune", "-q", "--absent", "a", "-w", "id = 1"]),

@@ -18,6 +18,7 @@ from parquet_bloom.verbs.index import IndexState
 from parquet_bloom.verbs.inspect import Inspection
 from parquet_bloom.verbs.probe import Probe
 from parquet_bloom.verbs.recover import Recovered
+from parquet_bloom.verbs.report import Report
 from parquet_bloom.verbs.verdicts import Pruning
 from parquet_bloom.verbs.verify import Verification
 
@@ -40,6 +41,7 @@ RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Dropped: (lambda file: parquet_bloom.drop(file), Dropped(())),
     Erased: (lambda file: parquet_bloom.erase(file, "id", [1]), Erased(())),
     Recovered: (lambda file: parquet_bloom.recover(file), Recovered(())),
+    Report: (lambda file: parquet_bloom.report(file, file / "r.html", force=True), Report("", 0, Inspection(()))),
     IndexState: (lambda file: parquet_bloom.index.create(file, "id"), IndexState("", 0, 0, 0, ())),
 }
 

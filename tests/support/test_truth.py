@@ -24,6 +24,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "drop": lambda path: parquet_bloom.drop(path),
     "recover": lambda path: parquet_bloom.recover(path),
     "verify": lambda path: parquet_bloom.verify(path),
+    "report": lambda path: parquet_bloom.report(path, path.with_suffix(".html"), force=True),
     "prune": lambda path: parquet_bloom.prune(path, "id = 5"),
     "lookup": lambda path: parquet_bloom.lookup(path, "id", [5]),
     "find": lambda path: parquet_bloom.find(path, "id = 5"),

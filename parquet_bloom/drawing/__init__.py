@@ -1,0 +1,1 @@
+"""Plain results -> charts and the page of `report`: it reads no file, and knows no verb."""

@@ -1,0 +1,187 @@
+"""`report`: what `inspect` says of files, and `verify` and `prune` if they are asked, as one page for a browser."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import parquet_bloom
+from parquet_bloom.drawing.figures import Stored
+from parquet_bloom.drawing.page import Contents, page, require_drawing
+from parquet_bloom.errors import without_secrets
+from parquet_bloom.format.encryption import Decryption
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.schema import LeafColumn, parse_path
+from parquet_bloom.results import Table, count_text, size_text
+from parquet_bloom.storage.listing import PathLike, StorageOptions, find, listed
+from parquet_bloom.storage.local_files import new_file, refuse_parquet
+from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect_sources
+from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.prune import prune
+from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
+from parquet_bloom.verbs.verify import Verification, VerifiedFile, verify
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Table):
+    """The page that `report` wrote, and what it shows; its rows are the filters."""
+
+    TRUTH: ClassVar[str] = ".errors, .verification or .pruning"
+
+    path: str
+    num_bytes: int
+    inspection: Inspection
+    verification: Verification | None = None
+    pruning: Pruning | None = None
+
+    @property
+    def rows(self) -> tuple[FilterInfo, ...]:
+        """Every filter of every file."""
+        return self.inspection.rows
+
+    @property
+    def errors(self) -> tuple[FileInfo | VerifiedFile | FileVerdict, ...]:
+        """The files that are not sound, or could not be checked or pruned."""
+        found: dict[str, FileInfo | VerifiedFile | FileVerdict] = {}
+        for result in (self.inspection, self.verification, self.pruning):
+            for file in result.errors if result is not None else ():
+                found.setdefault(file.path, file)
+        return tuple(found.values())
+
+    def __repr__(self) -> str:
+        filters, errors = count_text(len(self), "filter"), count_text(len(self.errors), "error")
+        return f"<Report: {self.path}, {size_text(self.num_bytes)}, {filters}, {errors}>"
+
+    def _repr_html_(self) -> str:
+        return self.inspection._repr_html_()
+
+
+def report(
+    paths: PathLike | Iterable[PathLike],
+    output: PathLike,
+    columns: Sequence[str] | str | None = None,
+    *,
+    where: Any = None,
+    verification: Verification | bool = False,
+    fpp: float = 0.01,
+    force: bool = False,
+    timezone: str | None = None,
+    jobs: int | None = None,
+    decryption: Decryption | None = None,
+    filesystem: Any = None,
+    storage_options: StorageOptions = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Write one HTML page that shows what filters cost, whether they work, and which engines can use them.
+
+    The page needs no network and no other file. It needs the extra `[report]`.
+
+    Args:
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        output: The local file to write.
+        columns: Leaf columns to show. By default all.
+        where: A condition as for `prune`: the page then shows what it keeps, and why.
+        verification: What `verify` returned for these files; True verifies them first, which reads their columns.
+        fpp: The false-positive rate that was asked for: the page marks filters whose real rate is worse.
+        force: Replace the file if it is there.
+        timezone: For `where`: the time zone of timestamps without one, such as `Europe/Berlin`.
+        jobs: For `verification=True`: threads. By default one for each processor.
+        decryption: Keys for encrypted files.
+        filesystem: A file system of fsspec's or pyarrow's that has the paths.
+        storage_options: Options for fsspec, such as credentials.
+        progress: Is called with how much is done and how much there is in all, from the beginning for each step.
+
+    Returns:
+        A `Report`: a row for each filter. `.path` is the page, `.inspection`, `.verification` and `.pruning` are what
+        it shows.
+
+    Raises:
+        FileExistsError: There is a file at `output`, and `force` is not given, or it is a Parquet file.
+        FileNotFoundError: A path names nothing.
+        ColumnNotFoundError: No file has one of the columns.
+        PredicateError: The condition does not parse.
+        UnsupportedError: What draws the page is not installed.
+
+    Examples:
+        >>> written = parquet_bloom.report("events", "events.html", where="id = 7")
+        >>> len(written), written.pruning.paths
+        (4, ('events/b.parquet',))
+    """
+    require_drawing()
+    if not 0 < fpp < 1:
+        raise ValueError(f"fpp= must be between 0 and 1, not {fpp}")
+    target = Path(output)
+    if not force and os.path.lexists(target):
+        raise FileExistsError(f"{target} is there already; replace it with force=True")
+    refuse_parquet(target)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    paths = listed(paths)
+    where_they_are: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options}
+    sources = find(paths, **where_they_are)
+    stored = Stored()
+    inspection = inspect_sources(
+        sources,
+        columns,
+        decryption=decryption,
+        storage_options=storage_options,
+        progress=progress,
+        see=lambda source, footer: stored.note(source.name, _columns(footer, columns, source.size)),
+    )
+    verified = verification if isinstance(verification, Verification) else None
+    if verification is True:
+        verified = verify(paths, columns, jobs=jobs, decryption=decryption, progress=progress, **where_they_are)
+    pruning = None
+    if where is not None:
+        pruning = prune(paths, where, timezone=timezone, decryption=decryption, progress=progress, **where_they_are)
+    contents = Contents(
+        title=_title(paths),
+        made=f"Written by parquet-bloom {parquet_bloom.__version__}, {_now()}.",
+        files=inspection.files,
+        stored=stored,
+        fpp=fpp,
+        verification=None if verified is None else verified.files,
+        pruning=pruning,
+    )
+    written = page(contents).encode()
+    with new_file(target, replace=force) as file:
+        file.write(written)
+    return Report(str(target), len(written), inspection, verified, pruning)
+
+
+def _columns(footer: Footer, columns: Sequence[str] | str | None, most: int) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the name and type of each column, how many chunks it has, and their compressed bytes."""
+    given = [columns] if isinstance(columns, str) else columns
+    wanted = None if given is None else {parse_path(name) for name in given}
+    for leaf in footer.leaves:
+        if wanted is None or leaf.path in wanted:
+            yield leaf.name, leaf.type_name, footer.num_row_groups, sum(_chunk_sizes(footer, leaf, most))
+
+
+def _chunk_sizes(footer: Footer, leaf: LeafColumn, most: int) -> Iterator[int]:
+    """Yield the compressed size of each of a column's chunks; no chunk is larger than its file."""
+    if (records := footer.chunk_records(leaf)) is not None:
+        yield from (min(max(0, record.compressed_size), most) for record in records)
+        return
+    for row_group in range(footer.num_row_groups):
+        chunk = footer.chunk(row_group, leaf)  # None where it is encrypted
+        yield min(max(0, (chunk and chunk.total_compressed_size) or 0), most)
+
+
+def _title(paths: Sequence[Any]) -> str:
+    """Return what the page is about; what is no path is an open file."""
+    names = [str(path) if isinstance(path, str | os.PathLike) else "an open file" for path in paths]
+    named = without_secrets(", ".join(names[:_NAMED]))
+    return named if len(names) <= _NAMED else f"{named} and {count_text(len(names) - _NAMED, 'more path')}"
+
+
+_NAMED = 3
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
