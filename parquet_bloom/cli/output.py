@@ -372,9 +372,9 @@ def print_advice(advice: Advice, *, with_price: bool) -> None:
 
 def _figures(row: ColumnAdvice) -> list[str]:
     return [
-        _percent(row.fpp or 0),
+        percent_text(row.fpp or 0),
         size_text(row.filter_bytes or 0),
-        _percent(row.share or 0),
+        percent_text(row.share or 0),
         f"{row.groups_now:,.0f}",
         f"{row.groups_with:,.1f}",
         size_text(round(row.bytes_now or 0)),

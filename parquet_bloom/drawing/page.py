@@ -12,9 +12,9 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from parquet_bloom.drawing import charts, tables
-from parquet_bloom.drawing.remarks import remarks
 from parquet_bloom.drawing.charts import Chart
 from parquet_bloom.drawing.figures import Column, Stored, columns_of, ranked
+from parquet_bloom.drawing.remarks import remarks
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.results import count_text, percent_text, printable, size_text
 
