@@ -5,37 +5,34 @@ pytest tests/benchmarks/test_index.py -m benchmark -s -n0
 Processor time is compared, so that other work on the machine counts for little.
 """
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import benchmark_files
 import many_files
 import pyarrow.parquet as pq
 import pytest
+from benchmarking import Bench, Taken
 
 import parquet_bloom
 from parquet_bloom.storage.drive import RequestLog
 from parquet_bloom.storage.listing import MTIME_STABLE_SECONDS, find
 from parquet_bloom.verbs import index
 
-_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
-sample = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample)
-
 pytestmark = pytest.mark.benchmark
 
-FILES, COPIES, RUNS = 400, 25, 5
+COPIES = 25
 
 
 @pytest.fixture(scope="module")
-def lake() -> Iterator[Path]:
+def linked(lake: Path) -> Iterator[Path]:
     """10,000 files of four row groups with filters of their own: 400, linked again and again."""
-    source = sample.lake(FILES)
+    source = lake
     folder = source.parent / f"linked-{os.getpid()}"
     folder.mkdir()
     try:
@@ -51,45 +48,36 @@ def lake() -> Iterator[Path]:
         folder.rmdir()
 
 
-def least(call: Callable[[], object]) -> float:
-    """Returns the least processor time of some calls, of which the first warms up."""
-    times = []
-    for _ in range(RUNS + 1):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times[1:])
-
-
-def line(what: str, *figures: str) -> None:
-    print(f"{what:<62}" + "  ".join(f"{figure:>14}" for figure in figures))
-
-
-def test_one_key_over_ten_thousand_files(lake: Path) -> None:
+def test_one_key_over_ten_thousand_files(bench: Bench, linked: Path) -> None:
+    lake, files = linked, COPIES * bench.scaled(400)
     first = min(lake.iterdir())
     present = pq.ParquetFile(first).read_row_group(1, columns=["id"])["id"][5000].as_py()
     where = parquet_bloom.col("id") == present
     cache = parquet_bloom.Cache(4 << 30)
-    without = least(lambda: parquet_bloom.prune(lake, where, cache=cache))
+
+    def prune() -> Taken:
+        return bench.measure({"": lambda: parquet_bloom.prune(lake, where, cache=cache)}, turns=5)[""]
+
+    without = prune()
     log = RequestLog()
     parquet_bloom.prune(lake, where, cache=parquet_bloom.Cache(0), log=log)
     start = time.perf_counter()
     state = index.create(lake, "id")
-    line(
-        "index.create, 10,000 files with filters",
-        f"{time.perf_counter() - start:.1f} s",
-        f"{state.num_bytes / 1e6:.0f} MB",
-    )
+    bench.figure("index", f"`index create`, {files:,} files with filters", time.perf_counter() - start, "seconds")
+    bench.figure("index", f"size of the index, {files:,} files", state.num_bytes, "bytes")
     time.sleep(MTIME_STABLE_SECONDS + 0.1)
-    with_index = least(lambda: parquet_bloom.prune(lake, where, cache=cache))
-    line("prune, footers and index in memory: without, with", f"{without * 1e3:.0f} ms", f"{with_index * 1e3:.0f} ms")
-    line("", f"{without / with_index:.1f}x")
+    with_index = prune()
+    work = f"`prune`, {files:,} files, footers and index in memory"
+    bench.row("index", work, "with an index", with_index, "without one", without)
     indexed = RequestLog()
     result = parquet_bloom.prune(lake, where, cache=parquet_bloom.Cache(0), log=indexed)
     assert str(first) in [file.path for file in result.kept_files]
-    line("requests, nothing in memory: without, with", f"{len(log.requests):,}", f"{len(indexed.requests):,}")
-    line("bytes, nothing in memory: without, with", f"{log.num_bytes:,}", f"{indexed.num_bytes:,}")
-    assert without >= 5 * with_index
+    for name, requests in (("without an index", log), ("with an index", indexed)):
+        bench.figure(
+            "index", f"`prune`, {files:,} files, nothing in memory, {name}", len(requests.requests), "requests"
+        )
+        bench.figure("index", f"`prune`, {files:,} files, nothing in memory, {name}", requests.num_bytes, "bytes")
+    bench.expect(with_index.processor_ratio(without), at_most=1 / 5)
 
 
 # ---- very many files -------------------------------------------------------------------------
@@ -123,29 +111,29 @@ def in_a_process(work: str, root: Path) -> tuple[float, float, int]:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_an_absent_key_over_very_many_files(count: int) -> None:
-    root = sample.folder() / f"many-{count}"
+def test_an_absent_key_over_very_many_files(bench: Bench, count: int) -> None:
+    count = bench.scaled(count)
+    root = benchmark_files.folder() / f"many-{count}"
     if not (root / "_bloom_index").exists():
         many_files.on_disk(root, count)
         time.sleep(MTIME_STABLE_SECONDS + 0.1)
         many_files.index_id(str(root), find(str(root)))
     for what, work in WORK.items():
         runs = [in_a_process(work, root) for _ in range(3)]
-        taken, processor, peak = (min(values) for values in zip(*runs, strict=True))
-        line(
-            f"one absent key, {count:,} files, {what}",
-            f"{taken:.2f} s",
-            f"cpu {processor:.2f} s",
-            f"{peak / 1e6:.0f} MB",
-        )
+        seconds, processor, peaks = zip(*runs, strict=True)
+        work = f"one absent key, {count:,} files, a fresh process"
+        bench.row("index", work, what, Taken(seconds, processor))
+        bench.figure("index", f"{work}: {what}, memory", min(peaks), "bytes")
     log = RequestLog()
     assert not parquet_bloom.prune(root, "id = 12345", cache=parquet_bloom.Cache(0), log=log).kept_files
-    line("", f"{len(log.requests)} requests", f"{log.num_bytes / 1e6:.1f} MB")
+    bench.figure("index", f"one absent key, {count:,} files", len(log.requests), "requests")
+    bench.figure("index", f"one absent key, {count:,} files, read of the index", log.num_bytes, "bytes")
     assert log.num_bytes < 90 * count
 
 
 @pytest.mark.parametrize("count", [count for count in COUNTS if count <= 100_000])
-def test_an_absent_key_over_very_many_files_in_a_store(count: int) -> None:
+def test_an_absent_key_over_very_many_files_in_a_store(bench: Bench, count: int) -> None:
+    count = bench.scaled(count)
     store = many_files.in_store(count)
     many_files.index_id("lake", find("lake", filesystem=store), filesystem=store)
     start = store.clock
@@ -154,10 +142,8 @@ def test_an_absent_key_over_very_many_files_in_a_store(count: int) -> None:
     requests, start, log = store.requests, store.clock, RequestLog()
     assert not parquet_bloom.prune("lake", "id = 12345", filesystem=store, cache=parquet_bloom.Cache(0), log=log).paths
     rounds = round((store.clock - start - listing) / 0.05)
-    line(
-        f"one absent key, {count:,} files, 50 ms a request",
-        f"listing {listing:.2f} s",
-        f"{rounds} rounds more",
-        f"{store.requests - requests:,} requests",
-    )
+    work = f"one absent key, {count:,} files in a store, 50 ms a request"
+    bench.figure("index", f"{work}: listing", listing, "seconds")
+    bench.figure("index", f"{work}: the index", rounds, "rounds of requests")
+    bench.figure("index", f"{work}: all", store.requests - requests, "requests")
     assert rounds <= 4  # whether it is a table, the index's folder, its version, and all that is needed of it

@@ -11,13 +11,12 @@ import os
 import random
 import shutil
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from benchmarking import Bench, Taken
 
 from parquet_bloom.filters import paimon
 from parquet_bloom.filters.paimon import PaimonFilter, build
@@ -29,31 +28,29 @@ pytestmark = [
 ]
 
 KEYS = 1_000_000
-RUNS = 7
 
 
 @pytest.fixture(scope="module", params=["paimon-0.9", "paimon-1.4"])
-def theirs(request: pytest.FixtureRequest) -> dict[str, tuple[float, float]]:
-    """Returns by type the nanoseconds that a release takes for a key, to build and to probe."""
+def theirs(request: pytest.FixtureRequest) -> tuple[str, dict[str, tuple[Taken, Taken]]]:
+    """Returns a release, and by type what it takes for a key, to build and to probe."""
     source = Path(__file__).parent.parent / "oracles" / "PaimonSpeed.java"
     command = ["java", "-cp", f"{JARS}/*:{JARS}/{request.param}/*", str(source), str(KEYS)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    print(f"\n{request.param}: nanoseconds a key, ours and theirs")
-    return {kind: (float(built), float(probed)) for kind, built, probed in (line.split("\t") for line in told)}
+    taken = {}
+    for line in told:
+        kind, *nanoseconds = line.split("\t")
+        built, probed = (Taken((float(each) * 1e-9,)) for each in nanoseconds)
+        taken[kind] = built, probed
+    return request.param.replace("paimon-", "Paimon "), taken
 
 
-def nanoseconds(call: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
-    taken = []
-    for _ in range(RUNS):
-        before()
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken) / KEYS * 1e9
+def best(taken: Taken) -> Taken:
+    """Returns the best turn for a key, as Java's program tells it."""
+    return Taken((min(taken.seconds) / KEYS,))
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "STRING"])
-def test_build_and_probe(kind: str, theirs: dict[str, tuple[float, float]]) -> None:
+def test_build_and_probe(bench: Bench, kind: str, theirs: tuple[str, dict[str, tuple[Taken, Taken]]]) -> None:
     rng = random.Random(7)
     numbers = [rng.randrange(-(2**63), 2**63) for _ in range(KEYS)]
     keys: tuple[Any, ...] = tuple(numbers if kind == "BIGINT" else [f"{n % 2**128:032x}" for n in numbers])
@@ -63,14 +60,15 @@ def test_build_and_probe(kind: str, theirs: dict[str, tuple[float, float]]) -> N
     def forget() -> None:
         paimon._Recent.entries = ()
 
-    built = nanoseconds(lambda: build(array, kind, items=KEYS))
-    first = nanoseconds(lambda: bloom.might_contain(keys), before=forget)
-    again = nanoseconds(lambda: bloom.might_contain(keys))
-    for what, ours, his in (
-        ("build", built, theirs[kind][0]),
-        ("probe the first file", first, theirs[kind][1]),
-        ("probe another", again, theirs[kind][1]),
+    def measured(call: Any, before: Any = lambda: None) -> Taken:
+        return best(bench.measure({"": call}, turns=7, before=before)[""])
+
+    release, (their_building, their_probing) = theirs[0], theirs[1][kind]
+    for what, ours, others in (
+        ("build", measured(lambda: build(array, kind, items=KEYS)), their_building),
+        ("probe the first file", measured(lambda: bloom.might_contain(keys), forget), their_probing),
+        ("probe another file", measured(lambda: bloom.might_contain(keys)), their_probing),
     ):
-        print(f"{kind} {what:<22}{ours:8.1f}{his:8.1f}  {his / ours:.1f} times as fast")
-    assert built < theirs[kind][0]
-    assert again < theirs[kind][1]
+        bench.row("paimon", f"Paimon's filter of {kind}, one key", what, ours, release, others)
+        if "first" not in what:
+            bench.expect(ours.ratio(others), at_most=1)

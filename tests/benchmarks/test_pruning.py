@@ -1,117 +1,83 @@
-"""The speed of `prune` and `lookup` as ratios to DuckDB's in the same run. Not part of the usual tests:
+"""The speed of `prune`, `find` and `lookup` as ratios to other readers' in the same run. Not part of the usual tests:
 
 pytest tests/benchmarks -m benchmark -s -n0
 
 A machine that does other things at the same time may fail them.
 """
 
-import importlib.util
 import os
 import random
-import statistics
-import time
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
+import chdb
+import datafusion
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
+from benchmarking import Bench
 
 import parquet_bloom
-
-_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
-sample = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample)
+from parquet_bloom import Cache, col
 
 pytestmark = pytest.mark.benchmark
 
-FILES, RUNS = 400, 9
 
-
-@pytest.fixture(scope="module")
-def lake() -> Path:
-    return sample.lake(FILES)
-
-
-@pytest.fixture(scope="module")
-def present(lake: Path) -> str:
-    file = pq.ParquetFile(sorted(lake.iterdir())[FILES // 2])
-    return file.read_row_group(1, columns=["id"])["id"][5000].as_py()
-
-
-def best(*calls: Callable[[], object]) -> list[float]:
-    """Returns the best time of each call; they take turns, and the first turn warms up."""
-    times = [[] for _ in calls]
-    for turn in range(RUNS + 1):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            if turn:
-                taken.append(time.perf_counter() - start)
-    return [min(taken) for taken in times]
-
-
-def line(what: str, *figures: str) -> None:
-    print(f"{what:<62}" + "  ".join(f"{figure:>14}" for figure in figures))
-
-
-def test_one_key_is_no_slower_than_duckdb(lake: Path, present: str) -> None:
+def test_one_key_is_no_slower_than_duckdb(bench: Bench, lake: Path, present: str) -> None:
     engine = duckdb.connect()
     sql = f"SELECT * FROM parquet_bloom_probe('{lake}/*.parquet', 'id', '{present}')"
-    ours, theirs = best(
-        lambda: parquet_bloom.prune(lake, parquet_bloom.col("id") == present), lambda: engine.execute(sql).fetchall()
+    taken = bench.compare(
+        "key",
+        f"one key, {bench.scaled(400):,} files",
+        {
+            "`prune`, nothing remembered": lambda: parquet_bloom.prune(lake, col("id") == present, cache=Cache(0)),
+            "`prune`, footers remembered": lambda: parquet_bloom.prune(lake, col("id") == present),
+        },
+        {"DuckDB's parquet_bloom_probe": lambda: engine.execute(sql).fetchall()},
     )
-    line("one key, 1,600 row groups: prune, parquet_bloom_probe", f"{ours * 1e3:.1f} ms", f"{theirs * 1e3:.1f} ms")
-    assert ours <= theirs
+    bench.expect(taken["`prune`, footers remembered"].ratio(taken["DuckDB's parquet_bloom_probe"]), at_most=1)
 
 
-def test_rows_of_one_key_beside_other_readers(lake: Path, present: str) -> None:
-    engine = duckdb.connect()
-    sql = f"SELECT * FROM '{lake}/*.parquet' WHERE id = '{present}'"
-    condition = parquet_bloom.col("id") == present
-    ours, cold, theirs, polars, arrow = best(
-        lambda: parquet_bloom.find(lake, condition).to_arrow(),
-        lambda: parquet_bloom.find(lake, condition, cache=parquet_bloom.Cache(0)).to_arrow(),
-        lambda: engine.execute(sql).fetchall(),
-        lambda: pl.scan_parquet(f"{lake}/*.parquet").filter(pl.col("id") == present).collect(),
-        lambda: ds.dataset(lake).to_table(filter=ds.field("id") == present),
+def test_rows_of_one_key_beside_other_readers(bench: Bench, lake: Path, present: str) -> None:
+    engine, session = duckdb.connect(), datafusion.SessionContext()
+    session.register_parquet("lake", str(lake))
+    sql = f"WHERE id = '{present}'"
+    condition = col("id") == present
+    taken = bench.compare(
+        "key",
+        "the rows of one key",
+        {
+            "`find`, nothing remembered": lambda: parquet_bloom.find(lake, condition, cache=Cache(0)).to_arrow(),
+            "`find`, footers remembered": lambda: parquet_bloom.find(lake, condition).to_arrow(),
+        },
+        {
+            "DuckDB": lambda: engine.execute(f"SELECT * FROM '{lake}/*.parquet' {sql}").fetchall(),
+            "DataFusion": lambda: session.sql(f"SELECT * FROM lake {sql}").collect(),
+            "ClickHouse": lambda: chdb.query(f"SELECT * FROM file('{lake}/*.parquet', Parquet) {sql}", "ArrowTable"),
+            "Polars": lambda: pl.scan_parquet(f"{lake}/*.parquet").filter(pl.col("id") == present).collect(),
+            "pyarrow": lambda: ds.dataset(lake).to_table(filter=ds.field("id") == present),
+        },
     )
-    line("find, one key: footers cached, cold", f"{ours * 1e3:.1f} ms", f"{cold * 1e3:.1f} ms")
-    line("DuckDB, Polars, pyarrow", *(f"{time_ * 1e3:.0f} ms" for time_ in (theirs, polars, arrow)))
-    line("ratio, cached", *(f"{ours / time_:.2f}" for time_ in (theirs, polars, arrow)))
-    assert ours <= theirs
+    bench.expect(taken["`find`, footers remembered"].ratio(taken["DuckDB"]), at_most=1)
 
 
-def test_an_exact_answer_takes_about_as_long_as_duckdbs(lake: Path, present: str) -> None:
+def test_an_exact_answer_takes_about_as_long_as_duckdbs(bench: Bench, lake: Path, present: str) -> None:
     engine = duckdb.connect()
     for what, key, groups in (("present", present, 1), ("absent", "a" + "0" * 31, 0)):
         sql = f"SELECT count(*) FROM read_parquet('{lake}/*.parquet') WHERE id = '{key}'"
-        condition = parquet_bloom.col("id") == key
+        condition = col("id") == key
         assert len(parquet_bloom.prune(lake, condition, exact=True).kept_row_groups) == groups
-        plain, ours, theirs = best(
-            lambda condition=condition: parquet_bloom.prune(lake, condition),
-            lambda condition=condition: parquet_bloom.prune(lake, condition, exact=True),
-            lambda sql=sql: engine.execute(sql).fetchall(),
+        taken = bench.compare(
+            "key",
+            f"which row groups have one {what} key",
+            {
+                "`prune(exact=True)`": lambda condition=condition: parquet_bloom.prune(lake, condition, exact=True),
+            },
+            {"DuckDB, WHERE id =": lambda sql=sql: engine.execute(sql).fetchall()},
         )
-        figures = (f"{figure * 1e3:.1f} ms" for figure in (plain, ours, theirs))
-        line(f"{what} key: prune, prune exactly, WHERE id =", *figures)
-        assert ours <= 1.5 * theirs
-
-
-def medians(runs: int, *calls: Callable[[], object]) -> list[float]:
-    """Returns the median time of each call; they take turns, and the first turn warms up."""
-    times: list[list[float]] = [[] for _ in calls]
-    for turn in range(runs + 1):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            if turn:
-                taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in times]
+        bench.expect(taken["`prune(exact=True)`"].ratio(taken["DuckDB, WHERE id ="]), at_most=1.5)
 
 
 def random_keys(count: int) -> pa.Array:
@@ -119,71 +85,66 @@ def random_keys(count: int) -> pa.Array:
     return pa.array(f"{dice.getrandbits(128):032x}" for _ in range(count))
 
 
-def test_a_thousand_keys_beat_duckdb(lake: Path, present: str) -> None:
+def test_a_thousand_keys_beat_duckdb(bench: Bench, lake: Path, present: str) -> None:
     keys = [present, *random_keys(999).to_pylist()]
     engine = duckdb.connect()
     sql = f"SELECT * FROM read_parquet('{lake}/*.parquet') WHERE id IN ({', '.join(map(repr, keys))})"
-    ours, cold, theirs = medians(
-        RUNS,
-        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
-        lambda: parquet_bloom.lookup(lake, "id", keys, cache=parquet_bloom.Cache(0)).to_arrow(),
-        lambda: engine.execute(sql).fetchall(),
+    taken = bench.compare(
+        "keys",
+        "1,000 random keys",
+        {
+            "`lookup`, nothing remembered": lambda: parquet_bloom.lookup(lake, "id", keys, cache=Cache(0)).to_arrow(),
+            "`lookup`, footers remembered": lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
+        },
+        {"DuckDB, IN": lambda: engine.execute(sql).fetchall()},
+        x=1000,
     )
-    ratio = theirs / ours
-    line(
-        "1,000 keys: lookup, without a cache, WHERE id IN",
-        *(f"{taken * 1e3:.1f} ms" for taken in (ours, cold, theirs)),
-        f"{ratio:.1f}x",
-    )
-    assert ratio >= 15
+    bench.expect(taken["`lookup`, footers remembered"].ratio(taken["DuckDB, IN"]), at_most=1 / 15)
 
 
-@pytest.mark.parametrize(("count", "runs", "at_most"), [(100_000, 7, 1.5), (1_000_000, 3, None)])
-def test_many_keys_beside_a_join(lake: Path, count: int, runs: int, at_most: float | None) -> None:
+@pytest.mark.parametrize(("count", "turns", "at_most"), [(10_000, 7, None), (100_000, 7, 1.5), (1_000_000, 3, None)])
+def test_many_keys_beside_a_join(bench: Bench, lake: Path, count: int, turns: int, at_most: float | None) -> None:
     keys = random_keys(count)
     wanted = pa.table({"key": keys})
     engine = duckdb.connect()
     engine.register("wanted", wanted)
     sql = f"SELECT id FROM read_parquet('{lake}/*.parquet') SEMI JOIN wanted ON id = key"
-    ours, cold, dataset, theirs = medians(
-        runs,
-        lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
-        lambda: parquet_bloom.lookup(lake, "id", keys, cache=parquet_bloom.Cache(0)).to_arrow(),
-        lambda: parquet_bloom.lookup(lake, "id", keys).to_dataset(),
-        lambda: engine.execute(sql).fetchall(),
-    )
-    line(
-        f"{count:,} keys: lookup, without a cache, dataset, SEMI JOIN",
-        *(f"{taken * 1e3:.0f} ms" for taken in (ours, cold, dataset, theirs)),
-        f"{ours / theirs:.2f}x",
-    )
+    ours = {
+        "`lookup`, nothing remembered": lambda: parquet_bloom.lookup(lake, "id", keys, cache=Cache(0)).to_arrow(),
+        "`lookup`, footers remembered": lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
+    }
+    theirs = {"DuckDB, SEMI JOIN": lambda: engine.execute(sql).fetchall()}
+    taken = bench.compare("keys", f"{count:,} random keys", ours, theirs, turns=turns, x=count)
     if at_most is not None:  # of more keys the table in docs/pages/lookup.md says what they take
-        assert ours <= at_most * theirs
-        assert cold <= at_most * theirs
+        for one in ours:
+            bench.expect(taken[one].ratio(taken["DuckDB, SEMI JOIN"]), at_most=at_most)
 
 
-def test_memory_of_many_keys_does_not_grow_with_files(lake: Path, tmp_path: Path) -> None:
+def test_memory_of_many_keys_does_not_grow_with_files(bench: Bench, lake: Path) -> None:
     keys = random_keys(100_000)
     paths = sorted(lake.iterdir())
     peaks = []
-    for count in (100, 400):
+    for count in (len(paths) // 4, len(paths)):
         tracemalloc.start()
-        for _ in parquet_bloom.lookup(paths[:count], "id", keys, cache=parquet_bloom.Cache(0)):
+        for _ in parquet_bloom.lookup(paths[:count], "id", keys, cache=Cache(0)):
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    line("100,000 keys: peak over 100 files, over 400 files", *(f"{peak / 1e6:.0f} MB" for peak in peaks))
-    assert peaks[1] < 1.2 * peaks[0] + 4e6  # what is known of 300 files more
+        bench.figure("memory", f"`lookup` of 100,000 keys over {count} files", peaks[-1], "bytes")
+    bench.expect(peaks[1], at_most=1.2 * peaks[0] + 4e6)  # what is known of 300 files more
 
 
-def test_cost_of_a_file_is_flat(lake: Path, present: str, tmp_path: Path) -> None:
+def test_cost_of_a_file_is_flat(bench: Bench, lake: Path, present: str, tmp_path: Path) -> None:
+    files = bench.scaled(400)
     for copy in range(10):
         for path in lake.iterdir():
             os.link(path, tmp_path / f"{copy}-{path.name}")
-    few, many = best(
-        lambda: parquet_bloom.prune(lake, parquet_bloom.col("id") == present),
-        lambda: parquet_bloom.prune(tmp_path, parquet_bloom.col("id") == present),
-    )
-    per_file = [few / FILES, many / (10 * FILES)]
-    line("prune, cost of a file: of 400, of 4,000", *(f"{cost * 1e6:.0f} us" for cost in per_file))
-    assert per_file[1] < 1.5 * per_file[0]
+    few, many = bench.measure(
+        {
+            "few": lambda: parquet_bloom.prune(lake, col("id") == present),
+            "many": lambda: parquet_bloom.prune(tmp_path, col("id") == present),
+        }
+    ).values()
+    bench.row("file", f"`prune`, for one of {10 * files:,} files", "footers remembered", many.each(10 * files),
+              f"one of {files:,}", few.each(files))  # fmt: skip
+    bench.expect(many.each(10).ratio(few), at_most=1.5)

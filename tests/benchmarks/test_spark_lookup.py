@@ -5,48 +5,43 @@ pytest tests/benchmarks/test_spark_lookup.py -m benchmark -s -n0
 A machine that does other things at the same time may fail them.
 """
 
-import importlib.util
 import random
-import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import benchmark_files
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarking import Bench, Taken
 from engines import needs_java, spark
 
 from parquet_bloom.spark import lookup, semi_join
 
-_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
-sample = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample)
-
 pytestmark = [pytest.mark.benchmark, needs_java]
 
-FILES, KEYS, RUNS = 400, 1_000_000, 3
 ROW_GROUP, FIRST = 10_000, 0x018F00000000
 
 
 def timed_ids(dice: np.random.Generator, moments: np.ndarray) -> pa.Array:
     """Returns ids as UUIDv7 and ULID have them: 12 hexadecimal digits of milliseconds, then 20 random ones."""
-    tails = sample.random_ids(dice, len(moments)).to_pylist()
+    tails = benchmark_files.random_ids(dice, len(moments)).to_pylist()
     return pa.array([f"{moment:012x}{tail[12:]}" for moment, tail in zip(moments.tolist(), tails, strict=True)])
 
 
 @pytest.fixture(scope="module")
-def ordered() -> Path:
+def ordered(bench: Bench) -> Path:
     """400 files of four row groups of 10,000 ids each, in order of time, with filters at 1 %."""
-    folder = sample.folder() / f"ordered-{FILES}"
+    files = bench.scaled(400)
+    folder = benchmark_files.folder() / f"ordered-{files}"
     if not folder.exists():
         dice = np.random.default_rng(10)
         unfinished = folder.with_suffix(".unfinished")
         unfinished.mkdir(exist_ok=True)
-        for number in range(FILES):
+        for number in range(files):
             ids = timed_ids(dice, FIRST + 4 * ROW_GROUP * number + np.arange(4 * ROW_GROUP))
             pq.write_table(
                 pa.table({"id": ids}),
@@ -61,27 +56,32 @@ def ordered() -> Path:
 
 
 @pytest.fixture(scope="module")
-def keys(ordered: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def count(bench: Bench) -> int:
+    return bench.scaled(1_000_000)
+
+
+@pytest.fixture(scope="module")
+def keys(ordered: Path, count: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A million keys, all of the time of one row group in each of 16 files: a third of its ids, the rest absent."""
     dice = np.random.default_rng(11)
     found: list[str] = []
-    for number in range(100, 116):
+    for number in range(20, 36):
         group = pq.ParquetFile(ordered / f"{number:04}.parquet").read_row_group(1, columns=["id"])
         found += group["id"].to_pylist()[::3]
-    files = dice.integers(100, 116, KEYS - len(found))
+    files = dice.integers(20, 36, count - len(found))
     moments = FIRST + 4 * ROW_GROUP * files + ROW_GROUP + dice.integers(0, ROW_GROUP, len(files))
     found += timed_ids(dice, moments).to_pylist()
     return written(found, tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture(scope="module")
-def random_keys(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def random_keys(lake: Path, count: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A million random keys, of which a row group in 16 files has some."""
     found: list[str] = []
-    for number in range(100, 116):
-        file = pq.ParquetFile(sorted(sample.lake(FILES).iterdir())[number])
+    for number in range(20, 36):
+        file = pq.ParquetFile(sorted(lake.iterdir())[number])
         found += file.read_row_group(1, columns=["id"])["id"].to_pylist()[::3]
-    found += sample.random_ids(np.random.default_rng(12), KEYS - len(found)).to_pylist()
+    found += benchmark_files.random_ids(np.random.default_rng(12), count - len(found)).to_pylist()
     return written(found, tmp_path_factory.mktemp("random"))
 
 
@@ -91,63 +91,45 @@ def written(found: list[str], folder: Path) -> Any:
     return spark().read.parquet(str(folder))
 
 
-def medians(*calls: Callable[[], int]) -> list[float]:
-    """Returns the median time of each call; they take turns, the first turn warms up, and all must agree."""
-    times: list[list[float]] = [[] for _ in calls]
-    for turn in range(RUNS + 1):
-        answers = set()
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            answers.add(call())
-            if turn:
-                taken.append(time.perf_counter() - start)
-        assert len(answers) == 1
-    return [statistics.median(taken) for taken in times]
-
-
-def joins(folder: Path, keys: Any) -> list[float]:
-    """Returns the medians of our join, of Spark's with the keys broadcast, and of Spark's as it likes."""
+def joins(bench: Bench, work: str, folder: Path, keys: Any) -> dict[str, Taken]:
+    """Returns what our join takes, Spark's with the keys broadcast, and Spark's as it likes; all must agree."""
     from pyspark.sql import functions as F
 
-    def theirs(side: Any) -> int:
-        return spark().read.parquet(str(folder)).join(side, "id", "left_semi").count()
+    answers = set()
 
-    return medians(
-        lambda: semi_join(spark(), folder, "id", keys).count(), lambda: theirs(F.broadcast(keys)), lambda: theirs(keys)
+    def theirs(side: Any) -> None:
+        answers.add(spark().read.parquet(str(folder)).join(side, "id", "left_semi").count())
+
+    taken = bench.compare(
+        "spark",
+        work,
+        {"`semi_join`": lambda: answers.add(semi_join(spark(), folder, "id", keys).count())},
+        {"Spark's join, broadcast": lambda: theirs(F.broadcast(keys)), "Spark's join": lambda: theirs(keys)},
+        turns=3,
+        processor=False,
     )
+    assert len(answers) == 1
+    return taken
 
 
-def line(what: str, *figures: str) -> None:
-    print(f"{what:<70}" + "  ".join(f"{figure:>12}" for figure in figures))
+def test_a_million_keys_of_one_percent_of_the_row_groups(bench: Bench, ordered: Path, keys: Any, count: int) -> None:
+    taken = joins(bench, f"{count:,} keys in order of time, in 1 % of the row groups", ordered, keys)
+    ours, *theirs = taken.values()
+    bench.expect(max(ours.ratio(one) for one in theirs), at_most=1 / 3)
 
 
-def test_a_million_keys_of_one_percent_of_the_row_groups(ordered: Path, keys: Any) -> None:
-    ours, broadcast, plain = joins(ordered, keys)
-    ratio = min(broadcast, plain) / ours
-    line(
-        "time-ordered ids: semi_join, Spark broadcast, Spark plain",
-        f"{ours:.2f} s",
-        f"{broadcast:.2f} s",
-        f"{plain:.2f} s",
-    )
-    line("  Spark's better one to ours", f"{ratio:.1f}x")
-    assert ratio >= 3
-
-
-def test_memory_of_a_million_keys(ordered: Path, keys: Any, random_keys: Any) -> None:
-    for what, folder, wanted in (("time-ordered", ordered, keys), ("random", sample.lake(FILES), random_keys)):
+def test_memory_of_a_million_keys(
+    bench: Bench, ordered: Path, lake: Path, keys: Any, random_keys: Any, count: int
+) -> None:
+    for what, folder, wanted in (("keys in order of time", ordered, keys), ("random keys", lake, random_keys)):
         start = time.perf_counter()
         candidates = lookup(spark(), folder, "id", wanted)
-        taken, rows = time.perf_counter() - start, candidates.where("path is not null").count()
+        seconds, rows = time.perf_counter() - start, candidates.where("path is not null").count()
         candidates.unpersist()
         peak = max(map(peak_of, workers()))
-        line(
-            f"{what}: lookup, candidates, peak of a Python worker",
-            f"{taken:.2f} s",
-            f"{rows:,}",
-            f"{peak / 1e6:.0f} MB",
-        )
-        assert peak < 1e9
+        bench.row("spark_alone", f"`lookup` of {count:,} {what}: {rows:,} candidates", "`lookup`", Taken((seconds,)))
+        bench.figure("memory", f"`lookup` of {count:,} {what} on Spark, a Python worker", peak, "bytes")
+        bench.expect(peak, at_most=1e9)
 
 
 def workers() -> list[psutil.Process]:
@@ -160,8 +142,6 @@ def peak_of(process: psutil.Process) -> int:
     return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
-def test_random_ids_gain_nothing(random_keys: Any) -> None:
+def test_random_ids_gain_nothing(bench: Bench, lake: Path, random_keys: Any, count: int) -> None:
     # Of a million absent keys every filter at 1 % lets 10,000 pass: all files are read, after a look-up for nothing.
-    ours, broadcast, plain = joins(sample.lake(FILES), random_keys)
-    line("random ids: semi_join, Spark broadcast, Spark plain", f"{ours:.2f} s", f"{broadcast:.2f} s", f"{plain:.2f} s")
-    line("  Spark's better one to ours", f"{min(broadcast, plain) / ours:.1f}x")
+    joins(bench, f"{count:,} random keys", lake, random_keys)

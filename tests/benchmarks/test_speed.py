@@ -1,24 +1,23 @@
-"""Our speed as ratios to pyarrow's in the same run. Not part of the usual tests:
+"""The speed of building filters, of `add` and of starting, as ratios to pyarrow's and DuckDB's in the same run.
 
 pytest tests/benchmarks -m benchmark -s -n0
 
 A machine that does other things at the same time may fail them.
 """
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import benchmark_files
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarking import OURS, Bench
 
 import parquet_bloom
 from parquet_bloom.format.footer import read_footer
@@ -28,44 +27,28 @@ from parquet_bloom.storage.listing import find
 from parquet_bloom.values.arrays import hash_array
 from parquet_bloom.verbs.parallel import share_threads
 
-_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
-sample = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample)
-
 pytestmark = pytest.mark.benchmark
 
 FPP = 0.01
-NDV = sample.ROWS // sample.ROW_GROUPS
-RUNS = 5
-MEGABYTE = 1_000_000
-
-
-def seconds(*calls: Callable[[], object], runs: int = RUNS, before: Callable[[], object] = lambda: None) -> list[float]:
-    """Returns the best time of each call, which other work on the machine slows the least; they take turns.
-
-    The first turn warms up and does not count, nor does `before`, which comes before each call.
-    """
-    times = [[] for _ in calls]
-    for turn in range(runs + 1):
-        for call, taken in zip(calls, times, strict=True):
-            before()
-            start = time.perf_counter()
-            call()
-            if turn:
-                taken.append(time.perf_counter() - start)
-    return [min(taken) for taken in times]
-
-
-def line(what: str, *figures: str) -> None:
-    print(f"{what:<58}" + "  ".join(f"{figure:>14}" for figure in figures))
-
-
-# ---- hashing and inserting ---------------------------------------------------------------
+PROGRAM = "from parquet_bloom.__main__ import main; main()"
 
 
 @pytest.fixture(scope="module")
-def events() -> Path:
-    return sample.events()
+def rows(bench: Bench) -> int:
+    return bench.scaled(4_000_000)
+
+
+@pytest.fixture(scope="module")
+def ndv(rows: int) -> int:
+    return rows // benchmark_files.ROW_GROUPS
+
+
+@pytest.fixture(scope="module")
+def events(rows: int) -> Path:
+    return benchmark_files.events(rows)
+
+
+# ---- hashing and inserting ---------------------------------------------------------------
 
 
 def row_groups(path: Path, column: str) -> list[pa.Array]:
@@ -86,8 +69,13 @@ def physical(array: pa.Array) -> pa.Array:
     return array.cast(pa.binary()) if pa.types.is_string(array.type) else array
 
 
-@pytest.mark.parametrize(("column", "wanted", "wanted_threaded"), [("number", 2.0, 2.0), ("id", 1.3, 2.0)])
-def test_hashing_and_inserting_beat_pyarrow(events: Path, column: str, wanted: float, wanted_threaded: float) -> None:
+@pytest.mark.parametrize(
+    ("column", "what", "at_most", "at_most_threaded"),
+    [("number", "integer", 1 / 2, 1 / 2), ("id", "id", 1 / 1.3, 1 / 2)],
+)
+def test_hashing_and_inserting_beat_pyarrow(
+    bench: Bench, events: Path, rows: int, ndv: int, column: str, what: str, at_most: float, at_most_threaded: float
+) -> None:
     arrays = row_groups(events, column)
     physical_arrays = [physical(a) for a in arrays]
     (source,) = find(str(events))
@@ -95,7 +83,7 @@ def test_hashing_and_inserting_beat_pyarrow(events: Path, column: str, wanted: f
     _, threads = share_threads(None, 1)
 
     def build(array: pa.Array) -> None:
-        bloom = SplitBlockBloomFilter.sized_for(NDV, FPP)
+        bloom = SplitBlockBloomFilter.sized_for(ndv, FPP)
         for at in range(0, len(array), 128 * 1024):
             bloom.insert(hash_array(leaf, array.slice(at, 128 * 1024)))
 
@@ -107,33 +95,30 @@ def test_hashing_and_inserting_beat_pyarrow(events: Path, column: str, wanted: f
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(build, physical_arrays))
 
-    plain, filtered, ours, ours_threaded = seconds(
-        lambda: write(arrays, None),
-        lambda: write(arrays, {"c": {"ndv": NDV, "fpp": FPP}}),
-        in_one_thread,
-        in_threads,
-        runs=9,
+    plain, filtered, single, threaded = (
+        taken.each(rows)
+        for taken in bench.measure(
+            {
+                "plain": lambda: write(arrays, None),
+                "filtered": lambda: write(arrays, {"c": {"ndv": ndv, "fpp": FPP}}),
+                "single": in_one_thread,
+                "threaded": in_threads,
+            }
+        ).values()
     )
-    theirs = filtered - plain
-    each = 1e9 / sample.ROWS
-    what = f"hash and insert {column}, "
-    line(f"{what}one thread", f"{ours * each:.1f} ns", f"pyarrow {theirs * each:.1f} ns", f"{theirs / ours:.2f}x")
-    line(
-        f"{what}{threads} threads",
-        f"{ours_threaded * each:.1f} ns",
-        f"pyarrow {theirs * each:.1f} ns",
-        f"{theirs / ours_threaded:.2f}x",
-    )
-    assert theirs / ours >= wanted
-    assert theirs / ours_threaded >= wanted_threaded
+    theirs, work = filtered.minus(plain), f"hash and insert one {what}"
+    bench.row("add", work, "one thread", single, "what a filter costs pyarrow", theirs)
+    bench.row("add", work, f"{threads} threads", threaded, "what a filter costs pyarrow", theirs)
+    bench.expect(single.ratio(theirs), at_most=at_most)
+    bench.expect(threaded.ratio(theirs), at_most=at_most_threaded)
 
 
 # ---- add ---------------------------------------------------------------------------------
 
 
-def rewrite(path: Path, target: Path) -> None:
+def rewrite(path: Path, target: Path, ndv: int) -> None:
     """Reads the file and writes it with filters, as one would without this package, and as durably."""
-    options = {"ndv": NDV, "fpp": FPP}
+    options = {"ndv": ndv, "fpp": FPP}
     with (
         pq.ParquetFile(path) as file,
         pq.ParquetWriter(
@@ -144,7 +129,7 @@ def rewrite(path: Path, target: Path) -> None:
         ) as writer,
     ):
         for i in range(file.num_row_groups):
-            writer.write_table(file.read_row_group(i), NDV)
+            writer.write_table(file.read_row_group(i), ndv)
     sync(target)
 
 
@@ -155,7 +140,10 @@ def sync(path: Path) -> None:
     os.close(fd)
 
 
-def test_add_beats_reading_and_rewriting(events: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("process", "at_most"), [(False, 1 / 6), (True, 1 / 4)], ids=["called", "process"])
+def test_add_beats_reading_and_rewriting(
+    bench: Bench, events: Path, ndv: int, tmp_path: Path, process: bool, at_most: float
+) -> None:
     target = tmp_path / "target.parquet"
 
     def clean() -> None:  # nobody pays for what another left to be written
@@ -169,32 +157,23 @@ def test_add_beats_reading_and_rewriting(events: Path, tmp_path: Path) -> None:
     def added() -> None:
         parquet_bloom.add(events, ["id", "number"], output=target)
 
-    theirs, ours, copying = seconds(lambda: rewrite(events, target), added, copied, before=clean)
-    line(
-        f"add, {events.stat().st_size / MEGABYTE:.0f} MB",
-        f"{ours:.2f} s",
-        f"pyarrow {theirs:.2f} s",
-        f"{theirs / ours:.1f}x",
-    )
-    line("  of which copying and syncing would take", f"{copying:.2f} s")
-    assert theirs / ours >= 6
-
-
-def test_add_as_a_whole_process_beats_rewriting(events: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target.parquet"
-
-    def clean() -> None:
-        target.unlink(missing_ok=True)
-        os.sync()
-
-    def added() -> None:
-        call = "from parquet_bloom.__main__ import main; main()"
-        command = [sys.executable, "-c", call, "add", events, "-c", "id", "-c", "number", "-o", target]
+    def as_a_process() -> None:
+        command = [sys.executable, "-c", PROGRAM, "add", events, "-c", "id", "-c", "number", "-o", target]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    theirs, ours = seconds(lambda: rewrite(events, target), added, before=clean)
-    line("add as a whole process", f"{ours:.2f} s", f"pyarrow {theirs:.2f} s", f"{theirs / ours:.1f}x")
-    assert theirs / ours >= 4  # copying and syncing alone take about half of our time
+    ours = "whole process" if process else OURS
+    taken = bench.compare(
+        "add",
+        f"`add` to two columns, {events.stat().st_size / 1e6:.0f} MB",
+        {ours: as_a_process if process else added},
+        {"pyarrow reads and writes": lambda: rewrite(events, target, ndv)},
+        turns=5,
+        before=clean,
+    )
+    # Copying and syncing alone take about half of our time.
+    if not process:
+        bench.compare("add", "the same file", {"only copied and synced": copied}, {}, turns=5, before=clean)
+    bench.expect(taken[ours].ratio(taken["pyarrow reads and writes"]), at_most=at_most)
 
 
 def peak(path: Path, target: Path, columns: list[str]) -> int:
@@ -209,24 +188,22 @@ def peak(path: Path, target: Path, columns: list[str]) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from Linux's /proc")
-def test_peak_memory_of_add(events: Path, tmp_path: Path) -> None:
+def test_peak_memory_of_add(bench: Bench, events: Path, tmp_path: Path) -> None:
     many = peak(events, tmp_path / "many.parquet", ["id", "number"])
-    line("peak memory of add, 8 row groups", f"{many / MEGABYTE:.0f} MB")
-    one = peak(sample.one_row_group(), tmp_path / "one.parquet", ["id"])
+    bench.figure("memory", f"`add` to two columns, {events.stat().st_size / 1e6:.0f} MB in 8 row groups", many, "bytes")
+    ids = bench.scaled(12_000_000)
+    one = peak(benchmark_files.one_row_group(ids), tmp_path / "one.parquet", ["id"])
     (bloom,) = parquet_bloom.inspect(tmp_path / "one.parquet").rows
-    line(
-        "peak memory of add, one row group of 12 M ids",
-        f"{one / MEGABYTE:.0f} MB",
-        f"filter {bloom.num_bytes / MEGABYTE:.0f} MB",
-    )
-    assert many < 200 * 2**20
-    assert one < 200 * 2**20 + bloom.num_bytes
+    work = f"`add` to one row group of {ids:,} ids; its filter has {bloom.num_bytes / 1e6:.0f} MB"
+    bench.figure("memory", work, one, "bytes")
+    bench.expect(many, at_most=200 * 2**20)
+    bench.expect(one, at_most=200 * 2**20 + bloom.num_bytes)
 
 
 # ---- starting ----------------------------------------------------------------------------
 
 
-def test_starting_is_quick() -> None:
+def test_starting_is_quick(bench: Bench) -> None:
     program = Path(sysconfig.get_path("scripts"), "parquet-bloom")
 
     def python(code: str) -> None:
@@ -235,25 +212,30 @@ def test_starting_is_quick() -> None:
     def help_() -> None:
         subprocess.run([program, "--help"], check=True, stdout=subprocess.DEVNULL)
 
-    nothing, imported, helped = seconds(lambda: python("pass"), lambda: python("import parquet_bloom"), help_, runs=11)
-    line("import parquet_bloom", f"{1000 * (imported - nothing):.0f} ms", f"python {1000 * nothing:.0f} ms")
-    line("parquet-bloom --help", f"{1000 * helped:.0f} ms")
-    assert imported - nothing < 0.080
-    assert helped < 0.250
+    taken = bench.compare(
+        "start",
+        "starting, as a whole process",
+        {"import parquet_bloom": lambda: python("import parquet_bloom"), "parquet-bloom --help": help_},
+        {"python": lambda: python("pass")},
+        turns=11,
+    )
+    best = {name: min(one.seconds) for name, one in taken.items()}
+    bench.expect(best["import parquet_bloom"] - best["python"], at_most=0.080)
+    bench.expect(best["parquet-bloom --help"], at_most=0.250)
 
 
-def test_one_key_as_a_whole_process() -> None:
-    lake = sample.lake(400)
-    key = pq.ParquetFile(min(lake.glob("*.parquet"))).read_row_group(1, columns=["id"])["id"][5000].as_py()
-    sql = f"SELECT * FROM parquet_bloom_probe('{lake}/*.parquet', 'id', '{key}')"
+def test_one_key_as_a_whole_process(bench: Bench, lake: Path, present: str) -> None:
+    sql = f"SELECT * FROM parquet_bloom_probe('{lake}/*.parquet', 'id', '{present}')"
 
     def run(code: str, *arguments: object) -> None:
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.DEVNULL)
 
-    ours, theirs = seconds(
-        lambda: run("from parquet_bloom.__main__ import main; main()", "prune", lake, "-l", "-w", f"id = '{key}'"),
-        lambda: run(f"import duckdb; duckdb.sql({sql!r}).fetchall()"),
-        runs=11,
+    ours, theirs = "`prune`, whole process", "Python with DuckDB's parquet_bloom_probe"
+    taken = bench.compare(
+        "key",
+        f"one key, {bench.scaled(400):,} files",
+        {ours: lambda: run(PROGRAM, "prune", lake, "-l", "-w", f"id = '{present}'")},
+        {theirs: lambda: run(f"import duckdb; duckdb.sql({sql!r}).fetchall()")},
+        turns=11,
     )
-    line("one key, 400 files, whole process", f"{ours:.2f} s", f"DuckDB {theirs:.2f} s", f"{ours / theirs:.2f}x")
-    assert ours <= 1.2 * theirs
+    bench.expect(taken[ours].ratio(taken[theirs]), at_most=1.2)

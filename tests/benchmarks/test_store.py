@@ -3,33 +3,27 @@
 pytest tests/benchmarks/test_store.py -m benchmark -s -n0
 """
 
-import importlib.util
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
+from benchmarking import Bench
 from pyarrow.fs import S3FileSystem
 
 import parquet_bloom
 
-_spec = importlib.util.spec_from_file_location("sample", Path(__file__).with_name("sample.py"))
-sample = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample)
-
 pytestmark = pytest.mark.benchmark
 
-FILES, SECONDS, RUNS = 400, 0.05, 3
+SECONDS = 0.05
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    command = [sys.executable, Path(__file__).with_name("slow_s3.py"), sample.lake(FILES), str(SECONDS)]
+def port(lake: Path) -> Iterator[int]:
+    command = [sys.executable, Path(__file__).with_name("slow_s3.py"), lake, str(SECONDS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             yield int(server.stdout.readline())
@@ -37,19 +31,8 @@ def port() -> Iterator[int]:
             server.terminate()
 
 
-def least(call: Callable[[], int]) -> float:
-    """Returns the least time of some calls, each of which finds the one row."""
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        assert call() == 1
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def test_rows_of_one_key_in_a_slow_store(port: int) -> None:
-    file = pq.ParquetFile(sorted(sample.lake(FILES).iterdir())[FILES // 2])
-    key = file.read_row_group(1, columns=["id"])["id"][5000].as_py()
+def test_rows_of_one_key_in_a_slow_store(bench: Bench, present: str, port: int) -> None:
+    key = present
     url = f"http://127.0.0.1:{port}"
     ours = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": url, "region_name": "us-east-1"}}
     theirs = {
@@ -63,18 +46,26 @@ def test_rows_of_one_key_in_a_slow_store(port: int) -> None:
         access_key="a", secret_key="b", endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1"
     )
 
-    def find(cache: parquet_bloom.Cache) -> int:
+    def find(cache: parquet_bloom.Cache) -> None:
         condition = parquet_bloom.col("id") == key
-        return parquet_bloom.find("s3://lake", condition, storage_options=ours, cache=cache).to_arrow().num_rows
+        found = parquet_bloom.find("s3://lake", condition, storage_options=ours, cache=cache).to_arrow()
+        assert found.num_rows == 1
+
+    def polars() -> None:
+        lake = pl.scan_parquet("s3://lake/*.parquet", storage_options=theirs)
+        assert lake.filter(pl.col("id") == key).collect().height == 1
+
+    def pyarrow() -> None:
+        assert ds.dataset("lake", filesystem=arrow).to_table(filter=ds.field("id") == key).num_rows == 1
 
     shared = parquet_bloom.Cache()
-    find(shared)
-    calls = {
-        "find, nothing remembered": lambda: find(parquet_bloom.Cache(0)),
-        "find, footers remembered": lambda: find(shared),
-        "Polars": lambda: pl.scan_parquet("s3://lake/*.parquet", storage_options=theirs).filter(pl.col("id") == key)
-        .collect().height,
-        "pyarrow": lambda: ds.dataset("lake", filesystem=arrow).to_table(filter=ds.field("id") == key).num_rows,
-    }  # fmt: skip
-    for name, call in calls.items():
-        print(f"{name:<26}{least(call):6.2f} s")
+    bench.compare(
+        "store",
+        f"the rows of one key, {bench.scaled(400):,} files",
+        {
+            "`find`, nothing remembered": lambda: find(parquet_bloom.Cache(0)),
+            "`find`, footers remembered": lambda: find(shared),
+        },
+        {"Polars": polars, "pyarrow": pyarrow},
+        turns=3,
+    )

@@ -1,6 +1,7 @@
 """The files that the benchmarks work on: made once, kept between runs.
 
-About 450 MB, 210 MB and 300 MB, in the system's folder for temporary files, or in `PARQUET_BLOOM_BENCHMARK_DIR`.
+About 1 GB, and 3 GB more for Spark's lake of 4,000 files, in the system's folder for temporary files or in
+`PARQUET_BLOOM_BENCHMARK_DIR`.
 """
 
 import os
@@ -11,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROWS, ROW_GROUPS = 4_000_000, 8
-IDS_IN_ONE_ROW_GROUP = 12_000_000
+ROW_GROUPS = 8
 
 
 def random_ids(dice: np.random.Generator, count: int) -> pa.Array:
@@ -28,26 +28,26 @@ def row_group(dice: np.random.Generator, count: int) -> pa.Table:
     return pa.table(columns)
 
 
-def events() -> Path:
+def events(rows: int) -> Path:
     """Returns the main sample: ids, 40-bit integers and ten doubles in eight row groups, zstd."""
-    path = folder() / f"events-{ROWS}-{ROW_GROUPS}.parquet"
+    path = folder() / f"events-{rows}-{ROW_GROUPS}.parquet"
     if not path.exists():
         dice = np.random.default_rng(7)
         with _made(path) as unfinished:
             schema = row_group(dice, 1).schema
             with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
                 for _ in range(ROW_GROUPS):
-                    writer.write_table(row_group(dice, ROWS // ROW_GROUPS), ROWS // ROW_GROUPS)
+                    writer.write_table(row_group(dice, rows // ROW_GROUPS), rows // ROW_GROUPS)
     return path
 
 
-def one_row_group() -> Path:
-    """Returns a file with one row group of 12 million ids."""
-    path = folder() / f"ids-{IDS_IN_ONE_ROW_GROUP}.parquet"
+def one_row_group(rows: int) -> Path:
+    """Returns a file with one row group of ids."""
+    path = folder() / f"ids-{rows}.parquet"
     if not path.exists():
-        ids = pa.table({"id": random_ids(np.random.default_rng(8), IDS_IN_ONE_ROW_GROUP)})
+        ids = pa.table({"id": random_ids(np.random.default_rng(8), rows)})
         with _made(path) as unfinished:
-            pq.write_table(ids, unfinished, row_group_size=IDS_IN_ONE_ROW_GROUP, compression="zstd")
+            pq.write_table(ids, unfinished, row_group_size=rows, compression="zstd")
     return path
 
 
@@ -71,6 +71,13 @@ def lake(files: int) -> Path:
             )
         unfinished.rename(made)
     return made
+
+
+def a_key(lake: Path) -> str:
+    """Returns an id from the middle of a lake."""
+    files = sorted(lake.glob("*.parquet"))
+    group = pq.ParquetFile(files[len(files) // 2]).read_row_group(1, columns=["id"])
+    return str(group["id"][5000].as_py())
 
 
 def folder() -> Path:
