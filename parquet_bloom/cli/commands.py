@@ -768,6 +768,7 @@ def erase(
 @columns_option
 @click.option("-w", "--where", metavar="CONDITION", help="Also show which row groups a condition keeps, as prune does.")
 @click.option("--verify", "verification", is_flag=True, help="Also prove from the data that no filter lacks a value.")
+@click.option("--advise", "advice", is_flag=True, help="Also estimate which columns are worth a filter.")
 @click.option(
     "--fpp", type=float, default=0.01, show_default=True, help="Mark filters whose false-positive rate is worse."
 )
@@ -785,7 +786,7 @@ def report(
 
     \b
     Examples:
-      parquet-bloom report events/ -o events.html
+      parquet-bloom report events/ -o events.html --advise
       parquet-bloom report events/ -o events.html --verify --where "id = 'x'"
     """
     with progress_bar("reading") as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 OPTIONS = {
+    "advice": "--advise",
     "all": "--all",
     "allow_large": "--allow-large",
     "allow_outside": "--allow-outside",

@@ -518,3 +518,48 @@ def verified(verification: Sequence[Any]) -> Chart | None:
             },
         },
     )
+
+
+# ---- advise ------------------------------------------------------------------------------
+
+
+def advised(rows: Sequence[Any]) -> Chart | None:
+    """Draw how many row groups a lookup reads, now and with filters."""
+    known = [(number, row) for number, row in enumerate(rows) if row.groups_now is not None]
+    if not known:
+        return None
+    known.sort(key=lambda one: one[1].groups_with - one[1].groups_now)
+    shown = known[:COLUMNS]
+    values = [
+        {
+            "y": label,
+            "now": row.groups_now,
+            "with": row.groups_with,
+            "about": f"{printable(row.column)}: a lookup reads {row.groups_now:,.1f} row groups now, and "
+            f"{row.groups_with:,.1f} with filters in all of them",
+            "link": f"#a{number}",
+        }
+        for label, (number, row) in zip(labels((row.column for _, row in shown), NAME), shown, strict=True)
+    ]
+    y = _y(str(value["y"]) for value in values)
+    x = {"field": "now", "type": "quantitative", "scale": {"domainMin": 0}}
+    x["axis"] = {"title": None, "format": "~s", "tickCount": 6}
+    dot = {"type": "circle", "size": 70, "opacity": 1}
+    more = f" The table has {len(known) - COLUMNS:,} more." if len(known) > COLUMNS else ""
+    return Chart(
+        "Row groups that a lookup reads",
+        "To find one value: now (gray), and if every row group had a filter (green). A long line is worth a filter."
+        + more,
+        {
+            "height": {"step": 22},
+            "data": {"values": values},
+            "layer": [
+                {
+                    "mark": {"type": "rule", "strokeWidth": 3, "color": GREEN, "opacity": 0.5},
+                    "encoding": {"y": y, "x": x, "x2": {"field": "with"}, **_LINKED},
+                },
+                {"mark": {**dot, "color": GRAY}, "encoding": {"y": y, "x": x, **_LINKED}},
+                {"mark": {**dot, "color": GREEN}, "encoding": {"y": y, "x": {**x, "field": "with"}, **_LINKED}},
+            ],
+        },
+    )

@@ -19,12 +19,17 @@
     return `${isTie ? (Math.floor(tenths) / 10).toFixed(1) : value.toFixed(1)} ${units[0]}`;
   };
   const counts = (count) => count.toLocaleString("en-US");
+  const estimates = (value) => {
+    if (value === -1) return "full";
+    const up = Math.round(value);
+    return `~${counts(value % 1 === 0.5 && up % 2 ? up - 1 : up)}`;
+  };
   const asText = {
     text: (index) => data.texts[index],
     long: (index) => data.texts[index],
     list: (indexes) => indexes.map((index) => data.texts[index]).join(", "),
     count: counts,
-    estimate: (value) => (value === -1 ? "full" : `~${counts(Math.round(value))}`),
+    estimate: estimates,
     bytes,
     rate: rates,
   };

@@ -38,7 +38,7 @@ def _is_installed(module: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a page shows: the results of `inspect`, and of `verify` and `prune` if there are any."""
+    """What a page shows: the results of `inspect`, and of `verify`, `prune` and `advise` if there are any."""
 
     title: str
     made: str
@@ -47,6 +47,7 @@ class Contents:
     fpp: float
     verification: Sequence[Any] | None = None
     pruning: Any = None
+    advice: Sequence[Any] | None = None
 
 
 class Tile(NamedTuple):
@@ -87,7 +88,7 @@ def page(contents: Contents) -> str:
         title=printable(contents.title),
         made=contents.made,
         tiles=_tiles(contents, columns),
-        remarks=remarks(columns, files, contents.fpp),
+        remarks=remarks(columns, files, contents.fpp, contents.advice or ()),
         sections=sections,
         data=Markup(tables.as_json(table for section in sections for table in section.tables)),
         style=Markup(style),
@@ -169,6 +170,14 @@ def _sections(contents: Contents, files: list[Any], filters: list[Any], columns:
         yield _pruning(contents.pruning)
     if contents.verification is not None:
         yield _verification(contents.verification)
+    if contents.advice is not None:
+        yield Section(
+            "advice",
+            "Which columns are worth a filter?",
+            "Estimated from the bounds in all footers and the values of a few row groups.",
+            _drawn([charts.advised(contents.advice)]),
+            [tables.advice(contents.advice)],
+        )
     yield Section(
         "columns",
         "What do filters cost, and where are they?",
@@ -253,6 +262,11 @@ def pictures_of_filters(files: Sequence[Any]) -> str:
 def pictures_of_verdicts(rows: Sequence[Any]) -> str:
     """Return the chart of what `prune` decided as HTML for a notebook, nothing where it cannot be drawn."""
     return pictures(lambda: (charts.pruned(rows),))
+
+
+def pictures_of_advice(rows: Sequence[Any]) -> str:
+    """Return the chart of what `advise` recommends as HTML for a notebook, nothing where it cannot be drawn."""
+    return pictures(lambda: (charts.advised(rows),))
 
 
 def pictures_of_findings(verification: Sequence[Any]) -> str:

@@ -19,12 +19,12 @@ class Remark(NamedTuple):
     link: str
 
 
-def remarks(columns: Sequence[Column], files: Sequence[Any], fpp: float) -> list[Remark]:
-    """Return what to look at; `columns` and `files` are in the order of their tables."""
+def remarks(columns: Sequence[Column], files: Sequence[Any], fpp: float, advised: Sequence[Any]) -> list[Remark]:
+    """Return what to look at; `columns`, `files` and `advised` are in the order of their tables."""
     every = [*_of_files(files)]
     for number, column in enumerate(columns):
         every += _of_column(column, f"c{number}")
-    every += [*_of_rates(columns, fpp), *_of_hazards(columns)]
+    every += [*_of_rates(columns, fpp), *_of_hazards(columns), *_of_advice(advised)]
     return sorted(every, key=lambda one: ("bad", "warn", "hint").index(one.level))
 
 
@@ -111,3 +111,11 @@ def _of_hazards(columns: Sequence[Column]) -> Iterator[Remark]:
         names = ", ".join(printable(columns[number].label) for number in numbers[:_LISTED])
         more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
         yield Remark("warn", f"{printable(hazard)}: {names}{more}.", f"c{numbers[0]}")
+
+
+def _of_advice(rows: Sequence[Any]) -> Iterator[Remark]:
+    to_add = [(number, row) for number, row in enumerate(rows) if row.advice == "add"]
+    if to_add:
+        names = ", ".join(printable(row.column) for _, row in to_add[:_LISTED])
+        more = f" and {len(to_add) - _LISTED:,} more" if len(to_add) > _LISTED else ""
+        yield Remark("hint", f"Worth a filter: {names}{more}.", f"a{to_add[0][0]}")

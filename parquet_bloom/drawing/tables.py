@@ -319,6 +319,46 @@ def verdicts(rows: Sequence[Any]) -> Table:
     return _table("v", "Row groups", heads, rows, row)
 
 
+def advice(rows: Sequence[Any]) -> Table:
+    """Return a row for each column that `advise` judged."""
+    heads = [
+        Head("column", "text"),
+        Head("advice", "text"),
+        Head("why", "long"),
+        Head("row groups read now", "estimate"),
+        Head("with filters", "estimate"),
+        Head("rate", "rate"),
+        Head("adds", "bytes"),
+        Head("of the data", "rate"),
+        Head("type", "text", True),
+        Head("row groups", "count", True),
+        Head("filters now", "count", True),
+        Head("distinct values in a row group", "estimate", True),
+        Head("bytes read now", "estimate", True),
+        Head("bytes read with filters", "estimate", True),
+    ]
+
+    def row(one: Any) -> list[Any]:
+        return [
+            printable(one.column),
+            one.advice,
+            printable(one.reason),
+            one.groups_now,
+            one.groups_with,
+            one.fpp,
+            one.filter_bytes,
+            one.share,
+            printable(one.type),
+            one.num_row_groups,
+            one.num_filters,
+            one.ndv,
+            one.bytes_now,
+            one.bytes_with,
+        ]
+
+    return _table("a", "Columns, those to add first", heads, rows, row)
+
+
 def excluded(all_files: Sequence[Any]) -> Table:
     """Return a row for each file that the table's metadata excluded."""
     heads = [Head("file", "long"), Head("size", "bytes"), Head("excluded by", "text"), Head("reason", "long")]

@@ -116,6 +116,11 @@ class Advice(Table):
         """The columns to add filters to, with their rates, as `add` takes them."""
         return {row.column: row.fpp for row in self.rows if row.advice == "add" and row.fpp is not None}
 
+    def _repr_html_(self) -> str:
+        from parquet_bloom.drawing.page import pictures_of_advice
+
+        return pictures_of_advice(self.rows) + Table._repr_html_(self)
+
 
 def advise(
     paths: PathLike | Iterable[PathLike] | Any,

@@ -1,4 +1,4 @@
-"""`report`: what `inspect` says of files, and `verify` and `prune` if they are asked, as one page for a browser."""
+"""`report`: what `inspect` says of files, and `verify`, `prune` and `advise` if asked, as one page for a browser."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from parquet_bloom.errors import without_secrets
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, parse_path
-from parquet_bloom.results import Table, count_text, size_text
+from parquet_bloom.results import FailedFile, Table, count_text, size_text
 from parquet_bloom.storage.listing import PathLike, StorageOptions, find, listed
 from parquet_bloom.storage.local_files import new_file, refuse_parquet
+from parquet_bloom.verbs.advise import Advice, advise
 from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect_sources
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import prune
@@ -38,6 +39,7 @@ class Report(Table):
     inspection: Inspection
     verification: Verification | None = None
     pruning: Pruning | None = None
+    advice: Advice | None = None
 
     @property
     def rows(self) -> tuple[FilterInfo, ...]:
@@ -45,10 +47,10 @@ class Report(Table):
         return self.inspection.rows
 
     @property
-    def errors(self) -> tuple[FileInfo | VerifiedFile | FileVerdict, ...]:
-        """The files that are not sound, or could not be checked or pruned."""
-        found: dict[str, FileInfo | VerifiedFile | FileVerdict] = {}
-        for result in (self.inspection, self.verification, self.pruning):
+    def errors(self) -> tuple[FileInfo | VerifiedFile | FileVerdict | FailedFile, ...]:
+        """The files that are not sound, or could not be checked, pruned or sampled."""
+        found: dict[str, FileInfo | VerifiedFile | FileVerdict | FailedFile] = {}
+        for result in (self.inspection, self.verification, self.pruning, self.advice):
             for file in result.errors if result is not None else ():
                 found.setdefault(file.path, file)
         return tuple(found.values())
@@ -68,6 +70,7 @@ def report(
     *,
     where: Any = None,
     verification: Verification | bool = False,
+    advice: Advice | bool = False,
     fpp: float = 0.01,
     force: bool = False,
     timezone: str | None = None,
@@ -87,18 +90,19 @@ def report(
         columns: Leaf columns to show. By default all.
         where: A condition as for `prune`: the page then shows what it keeps, and why.
         verification: What `verify` returned for these files; True verifies them first, which reads their columns.
+        advice: What `advise` returned for these files; True asks it first, which reads values of a few row groups.
         fpp: The false-positive rate that was asked for: the page marks filters whose real rate is worse.
         force: Replace the file if it is there.
         timezone: For `where`: the time zone of timestamps without one, such as `Europe/Berlin`.
-        jobs: For `verification=True`: threads. By default one for each processor.
+        jobs: For `verification=True` and `advice=True`: threads. By default one for each processor.
         decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
         progress: Is called with how much is done and how much there is in all, from the beginning for each step.
 
     Returns:
-        A `Report`: a row for each filter. `.path` is the page, `.inspection`, `.verification` and `.pruning` are what
-        it shows.
+        A `Report`: a row for each filter. `.path` is the page, `.inspection`, `.verification`, `.pruning` and
+        `.advice` are what it shows.
 
     Raises:
         FileExistsError: There is a file at `output`, and `force` is not given, or it is a Parquet file.
@@ -139,6 +143,9 @@ def report(
     pruning = None
     if where is not None:
         pruning = prune(paths, where, timezone=timezone, decryption=decryption, progress=progress, **where_they_are)
+    advised = advice if isinstance(advice, Advice) else None
+    if advice is True:
+        advised = advise(paths, columns, jobs=jobs, decryption=decryption, progress=progress, **where_they_are)
     contents = Contents(
         title=_title(paths),
         made=f"Written by parquet-bloom {parquet_bloom.__version__}, {_now()}.",
@@ -147,11 +154,12 @@ def report(
         fpp=fpp,
         verification=None if verified is None else verified.files,
         pruning=pruning,
+        advice=None if advised is None else advised.rows,
     )
     written = page(contents).encode()
     with new_file(target, replace=force) as file:
         file.write(written)
-    return Report(str(target), len(written), inspection, verified, pruning)
+    return Report(str(target), len(written), inspection, verified, pruning, advised)
 
 
 def _columns(footer: Footer, columns: Sequence[str] | str | None, most: int) -> Iterator[tuple[str, str, int, int]]:

@@ -182,9 +182,9 @@ def spark_calls(monkeypatch, tmp_path):
         ("recover a", "recover(['a'])"),
         ("report a -o b", "report(['a'], 'b')"),
         (
-            "report a b -o c -c x -w x=1 --verify --fpp 0.1 --force --timezone UTC --jobs 2",
-            "report(['a', 'b'], 'c', ['x'], where='x=1', verification=True, fpp=0.1, force=True, timezone='UTC', "
-            "jobs=2)",
+            "report a b -o c -c x -w x=1 --verify --advise --fpp 0.1 --force --timezone UTC --jobs 2",
+            "report(['a', 'b'], 'c', ['x'], where='x=1', verification=True, advice=True, fpp=0.1, force=True, "
+            "timezone='UTC', jobs=2)",
         ),
         (
             "recover a b -n --any-name --jobs 2 --strict",

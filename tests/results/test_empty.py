@@ -12,6 +12,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom.results import Table
 from parquet_bloom.verbs.add_files import Added
+from parquet_bloom.verbs.advise import Advice
 from parquet_bloom.verbs.drop import Dropped
 from parquet_bloom.verbs.erase import Erased
 from parquet_bloom.verbs.index import IndexState
@@ -41,6 +42,7 @@ RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Dropped: (lambda file: parquet_bloom.drop(file), Dropped(())),
     Erased: (lambda file: parquet_bloom.erase(file, "id", [1]), Erased(())),
     Recovered: (lambda file: parquet_bloom.recover(file), Recovered(())),
+    Advice: (lambda file: parquet_bloom.advise(file), Advice((), (), 0, 0, 0, 0)),
     Report: (lambda file: parquet_bloom.report(file, file / "r.html", force=True), Report("", 0, Inspection(()))),
     IndexState: (lambda file: parquet_bloom.index.create(file, "id"), IndexState("", 0, 0, 0, ())),
 }

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import html.parser
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,25 @@ def test_it_shows_what_a_condition_keeps(lake: Path, output: Path) -> None:
         (row.path, row.row_group, row.reason) for row in pruned.rows
     ]
     assert [one["must be read"] == "yes" for one in shown] == [row.is_kept for row in pruned.rows]
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["asked first", "given"])
+def test_it_shows_what_advise_recommends(tmp_path: Path, output: Path, given: bool) -> None:
+    path = tmp_path / "ids.parquet"
+    numbers = random.Random(1)
+    ids = [f"{numbers.getrandbits(256):064x}" for _ in range(40_000)]
+    pq.write_table(pa.table({"id": ids, "day": sorted(ids)}), path, row_group_size=4000)
+    advice = parquet_bloom.advise(path)
+    assert [row.advice for row in advice] == ["add", "not worth it"]
+    report = parquet_bloom.report(path, output, advice=True if given else advice)
+    assert report.advice is not None
+    assert report.advice.rows == advice.rows
+    shown = Page(output).table("a")
+    assert [(one["column"], one["advice"], one["why"]) for one in shown] == [
+        (printable(row.column), row.advice, row.reason) for row in advice
+    ]
+    assert [one["row groups read now"] for one in shown] == [row.groups_now for row in advice]
+    assert "<svg" in advice._repr_html_()
 
 
 def test_damaged_files_come_first(output: Path) -> None:
