@@ -118,6 +118,8 @@ def _tell(error: BaseException) -> None:
 
 def _is_reader_gone() -> bool:
     """Return whether the broken pipe is our output, and not a store's connection."""
+    if not hasattr(select, "poll"):  # Windows
+        return False
     poll = select.poll()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or none of the system's

@@ -4,15 +4,45 @@
 #include <Python.h>
 
 #include <errno.h>
+
+#ifdef _WIN32
+#include <windows.h>
+
+#include <io.h>
+#else
 #include <unistd.h>
+#endif
 
 #include "module_reading.h"
 
+#ifdef _WIN32
+static Py_ssize_t read_at(int fd, char *out, Py_ssize_t size, int64_t start) {
+    const intptr_t file = _get_osfhandle(fd);
+    const DWORD wanted = size < 1 << 30 ? (DWORD)size : 1 << 30;
+    OVERLAPPED at = {0};
+    DWORD got = 0;
+    at.Offset = (DWORD)start;
+    at.OffsetHigh = (DWORD)(start >> 32);
+    if (file == -1) {
+        return -1;
+    }
+    if (!ReadFile((HANDLE)file, out, wanted, &got, &at) && GetLastError() != ERROR_HANDLE_EOF) {
+        errno = EIO;
+        return -1;
+    }
+    return (Py_ssize_t)got;
+}
+#else
+static Py_ssize_t read_at(int fd, char *out, Py_ssize_t size, int64_t start) {
+    return (Py_ssize_t)pread(fd, out, (size_t)size, (off_t)start);
+}
+#endif
+
 /* Returns how many bytes were read: fewer than `size` at the end of the file, -1 with errno after an error. */
-static Py_ssize_t read_fully(int fd, char *out, Py_ssize_t size, off_t start) {
+static Py_ssize_t read_fully(int fd, char *out, Py_ssize_t size, int64_t start) {
     Py_ssize_t done = 0;
     while (done < size) {
-        const ssize_t got = pread(fd, out + done, (size_t)(size - done), start + done);
+        const Py_ssize_t got = read_at(fd, out + done, size - done, start + done);
         if (got <= 0) {
             return got < 0 ? -1 : done;
         }
@@ -35,7 +65,7 @@ static PyObject *read_range(int fd, PyObject *range) {
     }
     do {
         Py_BEGIN_ALLOW_THREADS
-        got = read_fully(fd, PyBytes_AsString(piece), stop - start, (off_t)start);
+        got = read_fully(fd, PyBytes_AsString(piece), stop - start, (int64_t)start);
         Py_END_ALLOW_THREADS
     } while (got < 0 && errno == EINTR && PyErr_CheckSignals() == 0);
     if (got < 0) {

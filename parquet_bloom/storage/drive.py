@@ -23,7 +23,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.format.footer import FOOTER_BYTES, Plan, most_footer_bytes
 from parquet_bloom.format.ranges import COALESCE_GAP, COALESCE_LIMIT, ByteRange, are_apart, coalesce, cut
-from parquet_bloom.storage import local_files, s3
+from parquet_bloom.storage import local_files, s3, system
 from parquet_bloom.storage.listing import WORTH_LISTING, Source, in_listing, remote_version
 
 _Result = TypeVar("_Result")
@@ -234,7 +234,7 @@ def _read_range(wanted: ByteRange) -> Plan[bytes]:
     return data
 
 
-_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe may be there by now, and nobody writing to it
+_READING = os.O_RDONLY | system.CLOEXEC | system.NONBLOCK  # a pipe may be there by now, and nobody writing to it
 
 
 def _run_local(source: Source, plan: Plan[_Result], limits: Limits, log: RequestLog | None) -> _Result | Exception:

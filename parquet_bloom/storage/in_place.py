@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
+from parquet_bloom.storage import system
 from parquet_bloom.storage.local_files import Checksums, is_at, lock, read_at, sync_directory, unlink, version
 
 _HELD = 32 * 1024 * 1024
@@ -44,7 +45,7 @@ class Append:
             self._path, self._fd, self._status = undo.enter_context(_locked(path, version))
             self.position = self._size = self._status.st_size
             with contextlib.suppress(OSError):
-                Checksums.remove_leftovers(self._path, {os.geteuid(), self._status.st_uid})
+                Checksums.remove_leftovers(self._path, {system.user(), self._status.st_uid})
             self._checksums = Checksums.of(self._path, self._fd)
             # Deleted already: it needs no name, and nobody else can open it.
             self._waiting: IO[bytes] = undo.enter_context(tempfile.SpooledTemporaryFile(_HELD))
@@ -100,7 +101,7 @@ class Append:
         for at in range(start, stop, _STEP):
             data = memoryview(self.read(at, min(_STEP, stop - at)))
             while data:
-                written = os.pwrite(self._fd, data, at)
+                written = system.pwrite(self._fd, data, at)
                 at, data = at + written, data[written:]
         os.fsync(self._fd)
 
@@ -131,7 +132,7 @@ class Append:
         self._put_checksums_back()
 
     def _set_old_times(self) -> None:
-        os.utime(self._fd, ns=(self._status.st_atime_ns, self._status.st_mtime_ns))
+        system.set_times(self._fd, self._path, self._status.st_atime_ns, self._status.st_mtime_ns)
 
     def _put_checksums_back(self) -> None:
         if self._checksums:
@@ -157,7 +158,7 @@ def why_not_in_place(path: Path) -> str | None:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
-    if os.geteuid() not in (0, status.st_uid):
+    if system.user() not in (0, status.st_uid):
         return "it belongs to another user"
     if not status.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK):
         return "it is read-only"
@@ -170,7 +171,7 @@ def _locked(path: Path, known: str) -> Iterator[tuple[Path, int, os.stat_result]
     if reason := why_not_in_place(path):
         raise UnsupportedError(f"{path} cannot be changed in place: {reason}")
     where = Path(os.path.realpath(path))
-    fd = os.open(where, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = os.open(where, os.O_RDWR | system.CLOEXEC | system.NOFOLLOW)
     try:
         try:
             is_locked = lock(fd, where)

@@ -21,7 +21,7 @@ from typing import Any
 from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError, not_found, without_secrets
 from parquet_bloom.format.footer import FOOTER_GUESS, LOCAL_FOOTER_GUESS
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, find_leaf
-from parquet_bloom.storage import local_files, s3
+from parquet_bloom.storage import local_files, s3, system
 from parquet_bloom.storage.partitions import PARTITION, Partitions, partitions_of
 from parquet_bloom.storage.store_errors import ask, code_of, is_absence, store_error
 from parquet_bloom.values.interchange import from_arrow, speaks_arrow
@@ -208,7 +208,7 @@ def _flat_local(fs: Any, path: str) -> list[Source] | None:
             if entry.name.startswith(_SUMMARIES) or (entry.is_dir() and not _is_hidden(entry.name)):
                 return None
             if not _is_hidden(entry.name):
-                status = entry.stat()
+                status = system.status_of(entry)
                 sources.append(stat_source(fs, entry.path, entry.path, status, entry.name, named=root, base=root))
     return sources
 
@@ -269,7 +269,7 @@ def _in_local_folders(fs: Any, top: str) -> list[Source] | None:
                         return None
                     folders.append(entry.path)
                     continue
-                status = entry.stat()
+                status = system.status_of(entry)
                 if folder == top or not status.st_size:
                     return None
                 relative = entry.path[len(top) + 1 :]
@@ -388,7 +388,7 @@ def resolve(path: str, filesystem: Any, storage_options: StorageOptions) -> tupl
         return fs, fs._strip_protocol(path)
     path = at_home(path)
     if "://" not in path and ("::" not in path or os.path.lexists(path)):
-        return LOCAL, os.path.abspath(path)
+        return LOCAL, system.slashed(os.path.abspath(path))
     from fsspec.core import url_to_fs
 
     options = dict(storage_options or {})
@@ -569,6 +569,7 @@ def _expand_local(fs: Any, path: str, root: str | None, asked: str, all_rows: bo
             folders.clear()
             continue
         entered.add(real)
+        folder = system.slashed(folder)
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
         inside, seen = os.path.join(folder, ""), os.path.join(shown, folder[len(path) :].lstrip("/"), "")
         for name in sorted(files):
@@ -628,6 +629,9 @@ def stat_source(
     is_mtime_stable = max(status.st_mtime, status.st_ctime) < time.time() - MTIME_STABLE_SECONDS
     is_unfamiliar = base is not None and not _says_parquet(path)
     version = local_files.version(status)
+    if os.sep != "/":
+        path, name, relative = map(system.slashed, (path, name, relative))
+        relative = relative.lstrip("/")
     return Source(fs, path, name, status.st_size, version, relative, True, is_mtime_stable, named, base, is_unfamiliar)
 
 
@@ -756,8 +760,9 @@ def files_below(
             folders.clear()
             continue
         entered.add(real)
+        folder = system.slashed(folder)
         for name in files:
-            whole = os.path.join(folder, name)
+            whole = f"{folder.rstrip('/')}/{name}"
             below = whole[len(top) :].lstrip("/")
             with contextlib.suppress(FileNotFoundError):
                 status = os.lstat(whole)
@@ -765,7 +770,7 @@ def files_below(
                     status = os.stat(whole)
                 sizes[below] = status.st_size
         for name in folders:
-            whole = os.path.join(folder, name)
+            whole = f"{folder.rstrip('/')}/{name}"
             if why_outside is None or not os.path.islink(whole):
                 continue
             if (reason := why_outside(whole[len(top) :].lstrip("/"))) is not None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import re
@@ -27,6 +26,7 @@ from typing import BinaryIO, Self
 
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC
+from parquet_bloom.storage import system
 
 _COPY_STEP = 64 * 1024 * 1024
 _HTML = b"<!do"  # of what `report` writes
@@ -43,12 +43,12 @@ def version(status: os.stat_result) -> str:
 
 def read_at(fd: int, length: int, start: int) -> bytes:
     """Return bytes of a file, as many as asked for unless the file ends before; one read may return fewer."""
-    data = os.pread(fd, length, start)
+    data = system.pread(fd, length, start)
     if len(data) in (0, length):
         return data
     parts = [data]
     done = len(data)
-    while done < length and (data := os.pread(fd, length - done, start + done)):
+    while done < length and (data := system.pread(fd, length - done, start + done)):
         parts.append(data)
         done += len(data)
     return b"".join(parts)
@@ -74,7 +74,7 @@ def remove_leftovers(folder: Path) -> None:
         for name in _names(folder):
             if name.startswith(".") and re.search(rf"\.[0-9a-f]{{8}}\.[0-9a-f]{{16}}{_TEMPORARY}$", name):
                 with contextlib.suppress(BlockingIOError):  # its writer lives
-                    _remove_leftover(folder / name, {MAGIC, bytes(len(MAGIC))}, {os.geteuid()})
+                    _remove_leftover(folder / name, {MAGIC, bytes(len(MAGIC))}, {system.user()})
 
 
 def _names(folder: Path) -> list[str]:
@@ -133,9 +133,13 @@ class Rewrite:
                 raise FilterExistsError(f"{self._target} already exists; choose another path, or remove it first")
             self._checksums = Checksums.of(self._old_path, self._old.fileno()) if self._in_place else None
             self._temporary, self._fd = _create_locked(self._target)
-            undo.callback(_close, self._fd)
             undo.callback(_discard, self._temporary)
+            undo.callback(self._close_new)
             self._undo = undo.pop_all()
+
+    def _close_new(self) -> None:
+        fd, self._fd = self._fd, -1
+        _close(fd)
 
     def _exclude_others(self) -> None:
         try:
@@ -151,8 +155,8 @@ class Rewrite:
 
         Raises `ConcurrentChangeError` if another process of this user is about to write a new `target`.
         """
-        owners = {os.geteuid()}
-        if os.geteuid() == 0:  # which gives a file to its owner just before it is renamed
+        owners = {system.user()}
+        if system.user() == 0:  # which gives a file to its owner just before it is renamed
             owners.add(os.fstat(self._old.fileno()).st_uid)
         try:
             if self._in_place:
@@ -189,7 +193,7 @@ class Rewrite:
         start = self.position
         view = memoryview(data)
         while view:
-            written = os.pwrite(self._fd, view, self.position)
+            written = system.pwrite(self._fd, view, self.position)
             self.position += written
             view = view[written:]
         return start
@@ -235,6 +239,8 @@ class Rewrite:
             raise ConcurrentChangeError(f"{self._old_path} was removed meanwhile") from None
         if self._checksums:
             unlink(self._checksums.path)
+        if not system.CAN_RENAME_OPEN_FILES:
+            self._old.close()
         self._old_path.unlink()
         sync_directory(self._old_path.parent)
 
@@ -243,13 +249,18 @@ class Rewrite:
         # and comes back last.
         if self._checksums:
             unlink(self._checksums.path)
+        new = os.fstat(self._fd)
+        if not system.CAN_RENAME_OPEN_FILES:  # nor replace them, so whoever opens the old file now makes this fail
+            self._close_new()
+            self._old.close()
+            self._check_unchanged(self._old_path.stat())
         try:
             self._temporary.replace(self._target)
         except OSError:
-            if is_at(self._fd, self._target):  # over a network, the answer alone may have been lost
+            if _is_named(new, self._target):  # over a network, the answer alone may have been lost
                 return
             if self._checksums:
-                with contextlib.suppress(OSError, UnsupportedError):
+                with contextlib.suppress(OSError, UnsupportedError, ValueError):  # the old file is closed
                     self._checksums.rewrite(self._old.fileno(), self._status.st_size)
             raise
 
@@ -262,13 +273,13 @@ class Rewrite:
         if self._in_place:
             new = os.fstat(self._fd)
             if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-                os.fchown(self._fd, old.st_uid, old.st_gid)
+                system.set_owner(self._fd, old.st_uid, old.st_gid)
             _copy_extended_attributes(self._old.fileno(), self._fd)
-            os.fchmod(self._fd, stat.S_IMODE(old.st_mode))
+            system.set_mode(self._fd, stat.S_IMODE(old.st_mode))
         else:
             _take_access(self._fd, [old])
         if self._keep_mtime:
-            os.utime(self._fd, ns=(old.st_atime_ns, old.st_mtime_ns))
+            system.set_times(self._fd, self._temporary, old.st_atime_ns, old.st_mtime_ns)
 
 
 class Checksums:
@@ -343,7 +354,7 @@ _CRC_STEP = 16 * 1024 * 1024
 
 def _read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result]:
     """Return what is in a file of at most so many bytes, and its status; what is not a file is as good as empty."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | system.CLOEXEC | system.NONBLOCK)
     try:
         status = os.fstat(fd)
         is_readable = stat.S_ISREG(status.st_mode) and status.st_size <= most
@@ -353,9 +364,9 @@ def _read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result]:
 
 
 def _copy(source: int, target: int, length: int) -> None:
-    if length == os.fstat(source).st_size and hasattr(fcntl, "ioctl"):
+    if length == os.fstat(source).st_size and system.fcntl is not None:
         with contextlib.suppress(OSError):
-            fcntl.ioctl(target, _FICLONE, source)
+            system.fcntl.ioctl(target, _FICLONE, source)
             return
     _copy_range(source, target, 0, 0, length)
 
@@ -376,7 +387,7 @@ def _copy_range(source: int, target: int, start: int, at: int, length: int) -> N
         data = read_at(source, min(_COPY_STEP // 16, length - done), start + done)
         if not data:
             raise ConcurrentChangeError("the file became shorter while it was copied")
-        done += os.pwrite(target, data, at + done)
+        done += system.pwrite(target, data, at + done)
 
 
 def _copy_extended_attributes(source: int, target: int) -> None:
@@ -390,11 +401,7 @@ def _copy_extended_attributes(source: int, target: int) -> None:
 
 def lock(fd: int, path: Path) -> bool:
     """Lock a file, and return False where the file system has no locks; raises `BlockingIOError` if others hold it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
+    if not system.lock(fd):
         return False
     if not is_at(fd, path):
         raise BlockingIOError  # its writer renamed it between our open and our lock
@@ -403,8 +410,12 @@ def lock(fd: int, path: Path) -> bool:
 
 def is_at(fd: int, path: Path) -> bool:
     """Return whether an open file is the one that has this name."""
+    return _is_named(os.fstat(fd), path)
+
+
+def _is_named(status: os.stat_result, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), path.lstat())
+        return os.path.samestat(status, path.lstat())
     except FileNotFoundError:
         return False
 
@@ -433,21 +444,24 @@ def new_file(target: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     for path in leftovers(target):
         with contextlib.suppress(BlockingIOError):
-            _remove_leftover(path, {MAGIC, _HTML}, {os.geteuid()})
+            _remove_leftover(path, {MAGIC, _HTML}, {system.user()})
     temporary, fd = _create_locked(target)
     try:
         with open(fd, "wb", closefd=False) as file:
             yield file
         with contextlib.suppress(OSError):
-            os.fchmod(fd, _usual_mode(target))
+            system.set_mode(fd, _usual_mode(target))
         os.fsync(fd)
+        if not system.CAN_RENAME_OPEN_FILES:
+            fd, closed = -1, fd
+            _close(closed)
         if replace:
             temporary.replace(target)
         else:
             _appear(temporary, target)
     finally:
-        _discard(temporary)
         _close(fd)
+        _discard(temporary)
     sync_directory(target.parent)
 
 
@@ -461,12 +475,12 @@ def refuse_parquet(target: Path) -> None:
 def _usual_mode(target: Path) -> int:
     """Return the mode that a new file has here: asking for the umask would change it for all threads."""
     path = temporary_path(target)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.CLOEXEC | system.NOFOLLOW, 0o666)
     try:
         return stat.S_IMODE(os.fstat(fd).st_mode)
     finally:
-        _discard(path)
         _close(fd)
+        _discard(path)
 
 
 def make_folder(path: Path) -> None:
@@ -474,7 +488,9 @@ def make_folder(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(0o700)
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if not system.CAN_OPEN_FOLDERS:
+            return
+        fd = os.open(path, os.O_RDONLY | system.DIRECTORY | system.NOFOLLOW | system.CLOEXEC)
         try:
             _take_access(fd, [path.parent.stat()], most=0o2777)
         finally:
@@ -488,20 +504,20 @@ def _written(target: Path, data: bytes, like: list[os.stat_result]) -> Iterator[
     try:
         done, view = 0, memoryview(data)
         while done < len(data):
-            done += os.pwrite(fd, view[done:], done)
+            done += system.pwrite(fd, view[done:], done)
         _take_access(fd, like)
         os.fsync(fd)
         yield temporary
     finally:
-        _discard(temporary)
         _close(fd)
+        _discard(temporary)
 
 
 def _create_locked(target: Path) -> tuple[Path, int]:
     """Create an empty temporary file that only its owner can open; return its path and its descriptor, locked."""
     for _ in range(_TRIES):
         path = temporary_path(target)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | system.CLOEXEC | system.NOFOLLOW, 0o600)
         try:
             _require_own(fd, path)
             lock(fd, path)
@@ -523,8 +539,8 @@ _TRIES = 8
 def _require_own(fd: int, path: Path) -> None:
     """Raise `UnsupportedError` unless a new file is one that nobody else has."""
     status = os.fstat(fd)
-    owners = {os.geteuid(), path.parent.stat().st_uid}  # some file systems give all files the owner of their folder
-    is_owned = status.st_uid in owners or os.geteuid() == 0  # and some take root for somebody else
+    owners = {system.user(), path.parent.stat().st_uid}  # some file systems give all files the owner of their folder
+    is_owned = status.st_uid in owners or system.user() == 0  # and some take root for somebody else
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_owned:
         raise UnsupportedError(f"{path} is not the file that was created; do not write to a folder of this kind")
 
@@ -536,7 +552,7 @@ def _remove_leftover(path: Path, beginnings: set[bytes], owners: set[int]) -> in
     `BlockingIOError` if its writer lives.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | system.NOFOLLOW | system.NONBLOCK | system.CLOEXEC)
     except OSError:
         return 0
     try:
@@ -545,6 +561,9 @@ def _remove_leftover(path: Path, beginnings: set[bytes], owners: set[int]) -> in
             return 0
         if status.st_size and read_at(fd, 4, 0) not in beginnings:
             return 0
+        if not system.CAN_RENAME_OPEN_FILES:
+            fd, closed = -1, fd
+            _close(closed)
         path.unlink()
     except BlockingIOError:
         raise
@@ -565,16 +584,16 @@ def _take_access(fd: int, like: list[os.stat_result], *, most: int = 0o666) -> N
     for status in like:
         mode &= stat.S_IMODE(status.st_mode)
     uids, gids = {status.st_uid for status in like}, {status.st_gid for status in like}
-    uid = uids.pop() if len(uids) == 1 and os.geteuid() == 0 else -1
+    uid = uids.pop() if len(uids) == 1 and system.user() == 0 else -1
     gid = next(iter(gids)) if len(gids) == 1 else -1
     new = os.fstat(fd)
     if uid not in (-1, new.st_uid) or gid not in (-1, new.st_gid):
         with contextlib.suppress(OSError):
-            os.fchown(fd, uid, gid)
+            system.set_owner(fd, uid, gid)
     if {os.fstat(fd).st_gid} != gids:
         mode &= ~0o070 | (mode & 0o007) << 3
     with contextlib.suppress(OSError):  # a file system without modes; where it has them, nobody else gets access
-        os.fchmod(fd, mode)
+        system.set_mode(fd, mode)
 
 
 def _last_beside(target: Path) -> os.stat_result:
@@ -656,7 +675,7 @@ def _close(fd: int) -> None:
 def sync_directory(path: Path) -> None:
     """Have a folder's new and removed names on the disk."""
     with contextlib.suppress(OSError):  # some file systems cannot
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(path, os.O_RDONLY | system.DIRECTORY)
         try:
             os.fsync(fd)
         finally:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.storage import system
 
 _UNLESS = "; it is only read with allow_outside=True"
 OUTSIDE = f"it lies outside of the table's directory{_UNLESS}"
@@ -59,7 +60,7 @@ class Root:
         self._is_local = own.store == "" and not chain
         self._parts = [own]
         if self._is_local:
-            self._real = os.path.realpath(self.location)
+            self._real = system.slashed(os.path.realpath(self.location))
             self._parts.append(_parts(self._real))
         self._followed: dict[tuple[str, ...], list[str] | None] = {}
 
