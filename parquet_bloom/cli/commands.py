@@ -69,6 +69,7 @@ from parquet_bloom.cli.output import (
     print_report,
     print_rows,
     print_verification,
+    print_why_all_is_kept,
     progress_bar,
     say,
 )
@@ -242,8 +243,14 @@ def add(
       parquet-bloom add db.events --table iceberg --catalog prod -c user_id
       parquet-bloom add lake/events --table --policy
     """
-    if bool(columns) + options["auto"] + options["policy"] != 1:
-        raise click.UsageError("give one of --column, --auto and, with --table, --policy")
+    ways = bool(columns) + options["auto"] + options["policy"]
+    if ways > 1:
+        raise click.UsageError("give only one of --column, --auto and --policy")
+    if ways == 0:
+        of_table = ", or --policy for those of the table's properties" if table is not None else ""
+        raise click.UsageError(
+            f"which columns? give --column, or --auto for those that `parquet-bloom advise` finds{of_table}"
+        )
     if options["policy"] and table is None:
         raise click.UsageError("--policy is what a table's properties say; add --table")
     for name, value in (("max_bytes", max_bytes), ("fpp", fpp)):
@@ -257,8 +264,11 @@ def add(
     with progress_bar("adding filters") as progress:
         added = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
     if options["auto"] and not added.rows:
-        say("no column is worth a filter; `parquet-bloom advise` says why")
+        say("no column is worth a filter that has none yet; `parquet-bloom advise` with the same PATH says why")
     elif output_format == "table":
+        if options["auto"]:
+            names = dict.fromkeys(one.column for row in added.rows for one in row.filters)
+            say(f"{count_text(len(names), 'column')} worth a filter: {', '.join(names)}")
         print_added(added)
     else:
         print_rows(added, output_format, added.rows)
@@ -497,6 +507,8 @@ def prune(
         print_pruning(pruned)
     if pruned.unused is not None and not explain:
         say(pruned.unused, color="yellow", err=True)
+    elif output_format == "table" and not (quiet or explain or files_only):
+        print_why_all_is_kept(pruned)
     for file in pruned.kept_files:
         if file.not_pruned is not None and not explain and output_format != "json":
             say(f"{file.path}: not pruned: {as_options(file.not_pruned)}", color="yellow", err=True)

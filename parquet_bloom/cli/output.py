@@ -10,6 +10,7 @@ import shutil
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -301,7 +302,7 @@ def print_probe(answer: Probe) -> None:
         else:
             say(f"{path}: {kept:,} of {count_text(sum(map(len, answers.values())), 'row group')} might match")
         for (said, reason), groups in answers.items():
-            say(f"{said}, {_groups(groups)}: {reason}", 2, color="green" if said == CANNOT_MATCH else None)
+            say(f"{said}, {_groups(groups)}: {as_options(reason)}", 2, color="green" if said == CANNOT_MATCH else None)
     kept = sum(any(said == MIGHT_MATCH for said, _ in answers) for answers in files.values())
     _print_total(len(files), [], f"{kept:,} might match")
 
@@ -334,6 +335,17 @@ def print_pruning(pruned: Pruning) -> None:
         + (f", {totals.row_groups_by_data:,} by reading columns" if totals.row_groups_by_data else "")
         + (f"; {count_text(totals.files_excluded, 'file')} excluded by table metadata" if totals.files_excluded else "")
     )
+
+
+def print_why_all_is_kept(pruned: Pruning) -> None:
+    """Print why no row group of several is skipped: often a filter is missing, or a time zone."""
+    totals = pruned.totals
+    if not (1 < totals.row_groups == totals.row_groups_kept) or totals.files_excluded:
+        return
+    reasons = Counter(row.reason for row in pruned.kept_row_groups)
+    ((reason, _),) = reasons.most_common(1)
+    often, more = ("", "") if len(reasons) == 1 else (", most often because", "; --explain tells why of each")
+    say(f"nothing is skipped{often}: {as_options(reason)}{more}", color="yellow", err=True)
 
 
 def print_advice(advice: Advice, *, with_price: bool) -> None:

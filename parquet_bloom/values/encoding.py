@@ -388,7 +388,7 @@ def _instants(literal: Timestamp, zone: tzinfo | None) -> list[int]:
     if literal.utc:
         instants = [literal.nanoseconds]
     elif zone is None:
-        raise _Unprovable("a timestamp without zone on a UTC-adjusted column needs timezone=")
+        raise _Unprovable("the column holds instants, and which one a time without zone means depends on timezone=")
     else:
         instants = [literal.nanoseconds - _offset(literal, zone, fold) for fold in (0, 1)]
     if min(instants) < ZONES_AGREED_FROM:
@@ -426,7 +426,7 @@ def _decode_timestamp(leaf: LeafColumn, plain: bytes) -> datetime | Timestamp:
 def _int96(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Iterator[bytes]:
     # Spark reads INT96 as an instant, other engines as local time; so one literal has both readings.
     if zone is None:
-        raise _Unprovable("whether INT96 is UTC or a wall clock differs by engine, so the literal needs timezone=")
+        raise _Unprovable("engines differ on whether INT96 is UTC or local time, so a time needs timezone=")
     readings = [literal.nanoseconds, *_instants(literal, zone)]
     if literal.utc:
         wall = Timestamp(literal.nanoseconds // SECOND * SECOND, utc=True).to_python()

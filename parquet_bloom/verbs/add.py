@@ -61,7 +61,7 @@ def add(
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. With
             `table=`, a table: its path or URL, a `deltalake.DeltaTable`, a pyiceberg `Table`, or its name in `catalog`.
         columns: Leaf columns. A dict such as `{"id": 0.001, "session": 0.05}` gives each a rate of its own.
-        auto: Choose columns and rates as `advise` does, instead of `columns`.
+        auto: Choose columns and rates as `advise` does, instead of `columns`. A file gets those that it has.
         policy: With `table=`: give the columns that the table's own properties name the filters that they ask for, such
             as `write.parquet.bloom-filter-enabled.column.id` of Iceberg. Files that have them stay.
         table: `paths` is a Delta or Iceberg table. Name the kind only if it should not be detected.
@@ -104,8 +104,12 @@ def add(
         >>> row.status, len(row.filters)
         ('written', 2)
     """
-    if (columns is not None) + auto + policy != 1:
-        raise ValueError("give columns=, auto=True" + (" or policy=True" if table else ""))
+    ways = (columns is not None) + auto + policy
+    if ways > 1:
+        raise ValueError("give only one of columns=, auto= and policy=")
+    if ways == 0:
+        of_table = ", or policy=True for those of the table's properties" if table else ""
+        raise ValueError(f"which columns? give columns=, or auto=True for those that advise() finds{of_table}")
     if policy and not table:
         raise ValueError("policy= needs table=True: it is the table's properties")
     if catalog is not None and not table:
@@ -131,6 +135,7 @@ def add(
             any_name=any_name,
             in_place=in_place,
             rates=rates_of(columns),
+            where_present=auto,
         )
         return add_files(
             paths,

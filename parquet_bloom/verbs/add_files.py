@@ -10,6 +10,7 @@ that was told the old length still finds the old footer at that place, and `drop
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parquet_bloom.errors import (
+    ColumnNotFoundError,
     CorruptFileError,
     ParquetBloomError,
     UnsupportedError,
@@ -102,6 +104,7 @@ class AddOptions:
     `for_swap`: what is written takes its file's place in a table by a commit, so lying in the table is no reason to
     refuse, and a file with nothing left to do is not written. Columns are those that the table of `snapshot` calls so,
     and so are they shown. `rates` are those of single columns; `fpp` is that of the others.
+    `where_present`: a file need not have all columns, or any.
     """
 
     columns: tuple[tuple[str, ...], ...]
@@ -119,6 +122,7 @@ class AddOptions:
     any_name: bool = False
     in_place: bool = False
     rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    where_present: bool = False
 
     def __post_init__(self) -> None:
         for fpp in (self.fpp, *self.rates.values()):
@@ -234,7 +238,10 @@ _Requested = tuple[Footer, list[LeafColumn], list[StoredFilter]]
 
 def _read_requested(source: Source, options: AddOptions) -> Plan[_Requested]:
     footer = yield from read_footer(source.size)
-    requested = [options.find(footer, path, source) for path in options.columns]
+    requested: list[LeafColumn] = []
+    for path in options.columns:
+        with contextlib.suppress(*([ColumnNotFoundError] if options.where_present else ())):
+            requested.append(options.find(footer, path, source))
     leaves = list({leaf.index: leaf for leaf in requested}.values())
     return footer, leaves, (yield from read_filters(footer, leaves))
 
@@ -246,7 +253,9 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
             raise outcome
         footer, leaves, stored = outcome
         plan.footer = footer
-        require_writable(source, target, footer, options.force, plan.notes, for_swap=options.for_swap)
+        require_writable(
+            source, target, footer, options.force, plan.notes, for_swap=options.for_swap, can_swap=not options.in_place
+        )
         if options.in_place:
             require_in_place(source)
             _require_recoverable(source)

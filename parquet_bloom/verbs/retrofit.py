@@ -238,9 +238,19 @@ def column_error(skipped: SkippedColumn) -> UnsupportedError:
 
 
 def require_writable(
-    source: Source, target: str | None, footer: Footer, force: bool, notes: list[str], *, for_swap: bool = False
+    source: Source,
+    target: str | None,
+    footer: Footer,
+    force: bool,
+    notes: list[str],
+    *,
+    for_swap: bool = False,
+    can_swap: bool = False,
 ) -> None:
-    """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break."""
+    """Raise unless a changed copy of this file is as good as the file; with `force`, note what may break.
+
+    `can_swap`: the verb has `table=`, which is what a Delta or Iceberg table is told to use.
+    """
     if footer.is_signed:
         raise UnsupportedError(
             "the footer is signed (encryption with a plaintext footer), and a change would break the signature"
@@ -255,9 +265,11 @@ def require_writable(
     if table is None:
         return
     kind, root = table
-    breaks = f"{root} is a {kind} table, which records the sizes of its files and forbids changing them in place"
+    a_table = f"{'an' if kind == 'Iceberg' else 'a'} {kind} table"
+    breaks = f"{root} is {a_table}, which records the sizes of its files and forbids changing them in place"
     if not force:
-        raise UnsupportedError(f"{breaks}; write copies with output=, or change them with force=True")
+        swap = "commit new files to it with table=True, " if can_swap and kind in ("Delta", "Iceberg") else ""
+        raise UnsupportedError(f"{breaks}; {swap}write copies with output=, or change them with force=True")
     notes.append(f"forced: {breaks}; readers that compare sizes or checksums may fail")
 
 

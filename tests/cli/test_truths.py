@@ -84,6 +84,21 @@ def test_a_condition_of_which_nothing_can_be_used_says_so(half: Path) -> None:
     assert "nothing in the condition" not in run("prune", half, "--where", "id = 7").stderr
 
 
+def test_prune_says_why_nothing_is_skipped(tmp_path: Path) -> None:
+    times = pa.array([0, 9, 1, 8], pa.timestamp("s", "UTC"))
+    pq.write_table(pa.table({"id": [0, 9, 1, 8], "at": times}), tmp_path / "a.parquet", row_group_size=2)
+    for condition, why in {
+        "id = 5": "nothing is skipped: there is no filter\n",
+        "at = '1970-01-01 00:00:05'": "which one a time without zone means depends on --timezone\n",
+        "id = 5 OR at IS NULL": "nothing is skipped: ",
+        "id = 8 OR at = '1970-01-01 00:00:09'": "nothing is skipped: ",
+    }.items():
+        ran = run("prune", tmp_path, "-w", condition)
+        assert why in ran.stderr, condition
+        assert "nothing is skipped" not in run("prune", tmp_path, "-w", condition, "--explain").stderr
+    assert run("prune", tmp_path, "-w", "id = 0").stderr == ""
+
+
 def test_sizes_of_the_index_are_the_same_after_it_was_made_again(tmp_path: Path) -> None:
     for number in range(3):
         pq.write_table(

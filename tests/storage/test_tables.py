@@ -12,6 +12,7 @@ from files import only_error, snapshot, statuses, write
 
 from parquet_bloom import add, drop, lookup, prune
 from parquet_bloom.tables.detect import table_around
+from parquet_bloom.verbs.add_files import Added
 
 LAYOUTS = {
     "Delta": ["_delta_log/00000000000000000000.json"],
@@ -70,7 +71,10 @@ def test_in_place_is_refused_with_the_table_named(tmp_path: Path, kind: str) -> 
     write(file)
     before = snapshot(tmp_path)
     for result in (add(file, "id"), drop(file), drop(file, restore=True)):
-        assert only_error(result).startswith(f"{tmp_path} is a {kind.partition(',')[0]} table")
+        name = kind.partition(",")[0]
+        assert only_error(result).startswith(f"{tmp_path} is {'an' if name == 'Iceberg' else 'a'} {name} table")
+        takes_commits = isinstance(result, Added) and name in ("Delta", "Iceberg")
+        assert ("commit new files to it with table=True" in only_error(result)) == takes_commits
     assert snapshot(tmp_path) == before
 
 

@@ -240,9 +240,30 @@ def test_add_chooses_what_advise_does(tmp_path):
     assert {one.column for row in added for one in row.filters} == set(columns)
     assert max(one.fpp for row in added for one in row.filters) <= 1.1 * max(columns.values())
     assert parquet_bloom.add(folder, auto=True).rows == ()
-    for wrong in ({"columns": "k", "auto": True}, {}, {"policy": True}, {"auto": True, "policy": True, "table": True}):
+    for wrong in (
+        {"columns": "k", "auto": True},
+        {},
+        {"table": True},
+        {"policy": True},
+        {"auto": True, "policy": True, "table": True},
+    ):
         with pytest.raises(ValueError, match=r"columns=|policy="):
             parquet_bloom.add(folder, **wrong)
+
+
+def test_each_file_gets_those_of_the_chosen_columns_that_it_has(tmp_path):
+    (tmp_path / "lake").mkdir()
+    for name in ("k", "other"):
+        lake(tmp_path / "lake" / name, LAYOUTS["random ids"][0], files=3)
+    for file in (tmp_path / "lake" / "other").glob("*.parquet"):
+        pq.write_table(pq.read_table(file).rename_columns(["other", "pad"]), file, row_group_size=GROUP)
+    pq.write_table(pa.table({"neither": [1, 2]}), tmp_path / "lake" / "neither.parquet")
+    added = parquet_bloom.add(tmp_path / "lake", auto=True)
+    assert not added.errors
+    for row in added:
+        columns = {one.column for one in row.filters}
+        assert ("k" in columns, "other" in columns) == ("/k/" in row.path, "/other/" in row.path)
+        assert row.status == ("written" if columns else "unchanged")
 
 
 @pytest.fixture
