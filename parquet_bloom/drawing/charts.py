@@ -72,7 +72,7 @@ class Chart(NamedTuple):
         }
         svg = str(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]))  # no data comes from elsewhere
         # A link within the page was made one of Vega's pages; and browsers show a title, and no aria-label, as a tip.
-        svg = _LINK.sub(r'<a href="#\1">\2</a>' if is_linked else r"\2", svg)
+        svg = _LINK.sub(r'<a href="#\1" tabindex="-1">\2</a>' if is_linked else r"\2", svg)
         return _TIP.sub(r"<path\2><title>\1</title></path>", svg)
 
 
@@ -155,8 +155,9 @@ def rates(columns: Sequence[Column], numbers: dict[str, int], fpp: float | None)
     if not shown:
         return None
     shown.sort(key=lambda column: -(column.spread("fpp") or (0, 0, 0))[2])
-    known = [one.info.fpp for column in shown for one in column.filters if one.info.fpp]
+    known = [rate for column in shown for rate in column.spread("fpp") or () if rate]
     lowest = max(1e-6, min([*known, fpp or 1, 0.001]) / 2)
+    are_few = sum(len(column.filters) for column in shown) <= _DOTS
     scale = {"type": "log", "domain": [lowest, 1], "clamp": True}
     ticks = [10.0**power for power in range(-6, 1) if 10.0**power >= lowest]
     x = {
@@ -184,10 +185,10 @@ def rates(columns: Sequence[Column], numbers: dict[str, int], fpp: float | None)
                 "about": f"{place(one)}: {percent_text(one.info.fpp)}",
                 "link": f"#f{one.number}",
             }
-            for one in column.filters
+            for one in (column.filters if are_few else ())
             if one.info.fpp is not None
         ]
-    y = _y(value["y"] for value in ranges)
+    y = _y(str(value["y"]) for value in ranges)
     over = {"condition": {"test": "datum.is_over", "value": ORANGE}, "value": BLUE}
     layers: list[dict[str, Any]] = [
         {
@@ -196,7 +197,7 @@ def rates(columns: Sequence[Column], numbers: dict[str, int], fpp: float | None)
             "encoding": {"y": y, "x": x, "x2": {"field": "x2"}, **_LINKED},
         }
     ]
-    if len(dots) <= _DOTS:
+    if are_few:
         layers.append(
             {
                 "data": {"values": dots},
@@ -220,7 +221,7 @@ def rates(columns: Sequence[Column], numbers: dict[str, int], fpp: float | None)
                 "encoding": {"x": x},
             }
         )
-    means = "each dot is a filter" if len(dots) <= _DOTS else "from the best filter to the worst, with the middle one"
+    means = "each dot is a filter" if are_few else "from the best filter to the worst, with the middle one"
     line = f"; the dashed line is {percent_text(fpp)}" if fpp else ""
     return Chart(
         "Real false-positive rates",

@@ -6,8 +6,11 @@ What is taken are the records of `inspect`, `verify` and `prune`, as they are.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from parquet_bloom.results import count_text, printable
@@ -15,6 +18,7 @@ from parquet_bloom.results import count_text, printable
 _T = TypeVar("_T")
 
 PARQUET = "Parquet"
+_INFINITE = float("inf")
 ENGINES = ("ClickHouse", "DataFusion", "DuckDB", "Spark")
 """Those that `inspect` knows the rules of, in its order."""
 
@@ -75,9 +79,12 @@ class Spread(NamedTuple):
     high: float
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Column:
-    """The filters of one column and format; `num_bytes_of_data` and `num_chunks` are None where no footer said so."""
+    """The filters of one column and format; `num_bytes_of_data` and `num_chunks` are None where no footer said so.
+
+    Sums over the filters are remembered: ask for them when all filters are there.
+    """
 
     name: str
     format: str
@@ -86,18 +93,19 @@ class Column:
     num_chunks: int | None
     num_bytes_of_data: int | None
     filters: list[Ranked] = field(default_factory=list)
+    _spreads: dict[str, Spread | None] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """Its name, with the format unless that is the usual one."""
         return self.name if self.format == PARQUET else f"{self.name} ({self.format})"
 
-    @property
+    @cached_property
     def sized(self) -> list[Ranked]:
         """The filters whose size is known, which are those that could be read."""
         return [one for one in self.filters if one.info.num_bytes is not None]
 
-    @property
+    @cached_property
     def num_bytes(self) -> int:
         """The bytes of all its filters."""
         return sum(one.info.num_bytes for one in self.sized)
@@ -109,18 +117,27 @@ class Column:
 
     def spread(self, name: str) -> Spread | None:
         """Return how a number of the filters is spread, where it is known."""
-        numbers = [number for one in self.filters if (number := getattr(one.info, name)) is not None]
-        finite = sorted(number for number in numbers if number != float("inf"))
-        return Spread(finite[0], statistics.median(finite), finite[-1]) if finite else None
+        if name not in self._spreads:
+            value = attrgetter(f"info.{name}")
+            numbers = [number for one in self.filters if (number := value(one)) is not None]
+            finite = sorted(number for number in numbers if number != _INFINITE)
+            middle = statistics.median(finite) if finite else 0
+            self._spreads[name] = Spread(finite[0], middle, finite[-1]) if finite else None
+        return self._spreads[name]
 
     def num_used_by(self, engine: str) -> int:
         """Return how many of the filters an engine prunes with."""
-        return sum(engine in one.info.used_by for one in self.filters)
+        return sum(count for engines, count in self._users.items() if engine in engines)
 
-    @property
+    @cached_property
+    def _users(self) -> Counter[tuple[str, ...]]:
+        return Counter(one.info.used_by for one in self.filters)
+
+    @cached_property
     def hazards(self) -> tuple[str, ...]:
         """The warnings of all its filters, each once."""
-        return tuple(dict.fromkeys(hazard for one in self.filters for hazard in one.info.hazards))
+        different = dict.fromkeys(one.info.hazards for one in self.filters)
+        return tuple(dict.fromkeys(hazard for hazards in different for hazard in hazards))
 
 
 def ranked(files: Iterable[Any], verification: Iterable[Any] | None = None) -> list[Ranked]:
@@ -130,10 +147,14 @@ def ranked(files: Iterable[Any], verification: Iterable[Any] | None = None) -> l
     }
 
     def badness(info: Any) -> tuple[bool, bool, float]:
+        if not verdicts:
+            return bool(info.problem), False, info.fpp or 0.0
         verified = verdicts.get((info.path, info.row_group, info.column, info.format))
         return bool(info.problem), verified is not None and verified.verdict != "ok", info.fpp or 0.0
 
     filters = sorted((info for file in files for info in file.filters), key=badness, reverse=True)
+    if not verdicts:
+        return [Ranked(number, info, None) for number, info in enumerate(filters)]
     return [
         Ranked(number, info, verdicts.get((info.path, info.row_group, info.column, info.format)))
         for number, info in enumerate(filters)
@@ -149,8 +170,7 @@ def columns_of(filters: Iterable[Ranked], stored: Stored | None) -> list[Column]
             columns[key] = _column(*key, one.info.type, stored)
         columns[key].filters.append(one)
     for name, kind in stored.types.items() if stored else ():
-        if not any(key[0] == name for key in columns if key[1] == PARQUET):
-            columns.setdefault((name, PARQUET), _column(name, PARQUET, kind, stored))
+        columns.setdefault((name, PARQUET), _column(name, PARQUET, kind, stored))
     return sorted(columns.values(), key=lambda column: (-column.num_bytes, -len(column.filters)))
 
 

@@ -52,6 +52,7 @@
       this.shown = data.shown;
       this.order = this.rows.map((_, index) => index);
       this.open = new Set();
+      this.texts = [];
       this.body = box.querySelector("tbody");
       this.more = box.querySelector(".more");
       this.count = box.querySelector("output");
@@ -102,10 +103,14 @@
       this.draw(data.shown);
     }
 
+    text(index) {
+      const cells = this.rows[index].map((value, at) => written(value, this.heads[at][1]));
+      return cells.join("\n").toLowerCase();
+    }
+
     matches(index, words) {
       if (!words.length) return true;
-      const cells = this.rows[index].map((value, at) => written(value, this.heads[at][1]));
-      const text = cells.join("\n").toLowerCase();
+      const text = (this.texts[index] ??= this.text(index));
       return words.every((word) => text.includes(word));
     }
 

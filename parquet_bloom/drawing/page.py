@@ -247,9 +247,13 @@ def _verification(verification: Sequence[Any]) -> Section:
 # ---- notebooks ---------------------------------------------------------------------------
 
 
+_MOST_AT_ONCE = 100_000
+"""Of more filters or row groups a notebook shows no pictures: nobody waits for a result to be shown."""
+
+
 def pictures_of_filters(files: Sequence[Any]) -> str:
     """Return the charts of what `inspect` returned as HTML for a notebook, nothing where they cannot be drawn."""
-    filters = ranked(files)
+    filters = ranked(files) if sum(len(file.filters) for file in files) <= _MOST_AT_ONCE else []
     if not filters:
         return ""
     columns = columns_of(filters, None)
@@ -261,7 +265,7 @@ def pictures_of_filters(files: Sequence[Any]) -> str:
 
 def pictures_of_verdicts(rows: Sequence[Any]) -> str:
     """Return the chart of what `prune` decided as HTML for a notebook, nothing where it cannot be drawn."""
-    return pictures(lambda: (charts.pruned(rows),))
+    return pictures(lambda: (charts.pruned(rows),)) if len(rows) <= _MOST_AT_ONCE else ""
 
 
 def pictures_of_advice(rows: Sequence[Any]) -> str:

@@ -40,14 +40,14 @@ def _of_files(files: Sequence[Any]) -> Iterator[Remark]:
 def _of_column(column: Column, link: str) -> Iterator[Remark]:
     name = printable(column.label)
     bad = [one for one in column.filters if one.is_bad]
-    if lacking := [one for one in bad if one.verified is not None and one.verified.verdict == "false negative"]:
+    if lacking := [one for one in bad if _lacks_values(one)]:
         yield Remark(
             "bad",
             f"{name}: {_lack(len(lacking))} values that are there, so engines that use filters lose rows. "
             "Build them again: parquet-bloom add --replace.",
             f"f{lacking[0].number}",
         )
-    if broken := [one for one in bad if one not in lacking]:
+    if broken := [one for one in bad if not _lacks_values(one)]:
         them = count_text(len(broken), "filter")
         yield Remark("bad", f"{name}: {them} cannot be used: {printable(broken[0].note or '')}", f"f{broken[0].number}")
     usable = _usable(column)
@@ -96,6 +96,10 @@ def _of_rates(columns: Sequence[Column], fpp: float) -> Iterator[Remark]:
 def _rate(one: Ranked) -> str:
     means = "excludes almost nothing" if one.info.fpp > 0.5 else "lets too much pass"
     return f"{percent_text(one.info.fpp)}, so it {means}"
+
+
+def _lacks_values(one: Ranked) -> bool:
+    return one.verified is not None and one.verified.verdict == "false negative"
 
 
 def _lack(count: int) -> str:

@@ -47,7 +47,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = pa.table({name: [f"{name}{i}" for i in range(3000)] for name in HOSTILE})
     options = {name: {"ndv": 300 if at == 1 else 3000, "fpp": 0.01} for at, name in enumerate(HOSTILE)}
     pq.write_table(table, folder / "a&b.parquet", row_group_size=1500, bloom_filter_options=options)
-    parquet_bloom.report(folder / "a&b.parquet", folder / "few.html", where=WHERE, verification=True)
+    parquet_bloom.report(folder / "a&b.parquet", folder / "few.html", where=WHERE, verification=True, advice=True)
     return folder / "few.html"
 
 
