@@ -10,6 +10,9 @@ def main() -> None:
     gc.set_threshold(50_000)  # what a command imports and reads lives until it ends
     try:
         from parquet_bloom.cli import commands
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
     except Exception as error:
         sys.stderr.write(f"error: parquet-bloom is not installed whole: {type(error).__name__}: {error}\n")
         sys.exit(2)

@@ -59,6 +59,8 @@ class Table:
     __slots__ = ()
 
     TRUTH: ClassVar[str] = ".rows"
+    NOUN: ClassVar[str] = "row"
+    """What its repr calls a row."""
 
     def __bool__(self) -> bool:
         """Raise `TypeError`, which names the property to use."""
@@ -79,7 +81,11 @@ class Table:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {count_text(len(self), 'row')}, {count_text(len(self.errors), 'error')}>"
+        return f"<{type(self).__name__}: {self._said()}, {count_text(len(self.errors), 'error')}>"
+
+    def _said(self) -> str:
+        """Return the outcome in a few words."""
+        return count_text(len(self), self.NOUN)
 
     def _repr_html_(self) -> str:
         names = [field.name for field in dataclasses.fields(_record_of(type(self)))]

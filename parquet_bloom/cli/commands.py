@@ -84,9 +84,15 @@ def main() -> None:
     PATHS are files, globs, directories (all Parquet files below) and URLs such as s3://bucket/dir.
 
     \b
+    Start with:
+      parquet-bloom demo          all of it on a small sample
+      parquet-bloom inspect PATH  the filters that your files have
+      parquet-bloom advise PATH   the columns that are worth one
+
+    \b
     Exit codes:
-      0  might match, or all is well
-      1  cannot match, or findings
+      0  something might match, or all is well
+      1  nothing can match, or `verify` found something
       2  an error
     """
     with contextlib.suppress(ValueError):  # not in the main thread, as when a test calls
@@ -135,7 +141,7 @@ def inspect(
     end_with(ERROR if inspection.errors else MATCH)
 
 
-@main.command(cls=TakesNegatives)
+@main.command(cls=TakesNegatives, short_help="Show which row groups may contain a value.")
 @paths_argument
 @click.argument("column")
 @click.argument("value")
@@ -839,9 +845,11 @@ def index() -> None:
     """Keep an index of filters beside the files: PATH/_bloom_index."""
 
 
-@index.command("create")
+@index.command("create", short_help="Index columns; the files stay as they are.")
 @root_argument
-@click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable.")
+@click.option(
+    "-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="A leaf column. Repeatable."
+)
 @click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
 @click.option("--ndv", type=click.IntRange(1), help="Size a file's filter for at most this many distinct values.")
 @click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
@@ -928,10 +936,12 @@ def index_show(root: str, output_format: str, storage: tuple[str, ...], **option
       parquet-bloom index show events/
     """
     state = parquet_bloom.index.show(root, storage_options=storage_options(storage), **options)
-    print_index(state, output_format)
+    print_index(state, output_format, gone="no index")
+    if output_format == "table" and any(row.files_missing for row in state.rows):
+        say("`parquet-bloom index refresh` with the same PATH indexes the missing files", 2)
 
 
-@index.command("hudi")
+@index.command("hudi", short_help="Add Hudi's filter of record keys to files.")
 @paths_argument
 @click.option("--key-column", default="_hoodie_record_key", show_default=True, help="The column of record keys.")
 @click.option("--type", type=click.Choice(["DYNAMIC_V0", "SIMPLE"]), default="DYNAMIC_V0", show_default=True)
@@ -984,7 +994,15 @@ def sized_for_paimon(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--ndv", type=click.IntRange(1), default=1_000_000, show_default=True, help="Distinct values to size for."
         ),
-        click.option("-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="Repeatable."),
+        click.option(
+            "-c",
+            "--column",
+            "columns",
+            multiple=True,
+            required=True,
+            metavar="COLUMN",
+            help="A leaf column. Repeatable.",
+        ),
     ):
         command = option(command)
     return command

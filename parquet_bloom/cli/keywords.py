@@ -19,6 +19,7 @@ OPTIONS = {
     "force": "--force",
     "fpp": "--fpp",
     "in_place": "--in-place",
+    "keys": "--keys",
     "ledger": "--ledger",
     "max_bytes": "--max-bytes",
     "max_expected_fpp": "--max-expected-fpp",

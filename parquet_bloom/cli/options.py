@@ -28,7 +28,11 @@ class TakesNegatives(click.Command):
         """Read the arguments, with negative numbers as values."""
         negatives = [] if "--" in args else [arg for arg in args if re.match(r"-\.?\d", arg)]
         others = [arg for arg in args if arg not in negatives]
-        return super().parse_args(ctx, [*others, "--", *negatives] if negatives else args)
+        try:
+            return super().parse_args(ctx, [*others, "--", *negatives] if negatives else args)
+        except click.MissingParameter as missing:  # click misses the first, whichever was left out
+            pieces = " ".join(self.collect_usage_pieces(ctx)[1:])
+            raise click.UsageError(f"Missing argument: give {pieces}", ctx) from missing
 
 
 class Count(click.ParamType):  # type: ignore[type-arg]
@@ -56,7 +60,23 @@ def complete_path(_context: click.Context, _parameter: click.Parameter, incomple
     return [CompletionItem(incomplete, type="file")]
 
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=complete_path)
+def _whole_condition(_context: click.Context, _parameter: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths, of which none may be a piece of a condition that the shell has taken apart."""
+    if torn := next((path for path in paths if path.upper() in _OPERATORS and not Path(path).exists()), None):
+        raise click.UsageError(f"{torn!r} is no path; put a condition in quotes, such as \"id = 'x'\"")
+    return paths
+
+
+_OPERATORS = {"=", "==", "<>", "!=", "IN", "IS", "LIKE", "AND", "OR", "NOT", "BETWEEN"}
+
+paths_argument = click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    shell_complete=complete_path,
+    callback=_whole_condition,
+)
 root_argument = click.argument("root", metavar="PATH", shell_complete=complete_path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 columns_option = click.option(

@@ -130,7 +130,9 @@ def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = Fal
         width = shutil.get_terminal_size().columns
         hanging = " " * (indent + 2)
         lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
-    click.secho(lines, fg=None if os.environ.get("NO_COLOR") else color, err=err)
+    if color and not os.environ.get("NO_COLOR"):
+        lines = click.style(lines, fg=color)
+    click.echo(lines, err=err)
 
 
 def hide_options(options: Mapping[str, Any]) -> None:
@@ -557,12 +559,12 @@ def print_attached(attached: Attached, output_format: str) -> None:
         say(as_options(note), color="yellow", err=output_format != "table")
 
 
-def print_index(state: IndexState, output_format: str) -> None:
-    """Print the state of an index."""
+def print_index(state: IndexState, output_format: str, gone: str = "index dropped") -> None:
+    """Print the state of an index, `gone` if there is none."""
     if output_format != "table":
         print_rows(state, output_format, [state])
     elif not state.exists:
-        say(f"{state.root}: no index")
+        say(f"{state.root}: {gone}")
     else:
         say(f"{state.root}: {count_text(len(state.rows), 'column')}, {size_text(state.num_bytes)}")
         numbers = ("files", "missing", "bytes", "fpp")
@@ -584,7 +586,11 @@ def print_index(state: IndexState, output_format: str) -> None:
         say(f"not indexed: {file.path}: {as_options(file.error)}", color="red", err=True)
 
 
-_TOLD = {"has a filter": " already had one"}
+_TOLD = {
+    "has a filter": " already had one",
+    "holds no values": " without values",
+    "holds no values but nulls": " of nulls only",
+}
 
 
 def _skipped(row: Any) -> str:

@@ -85,6 +85,7 @@ class Added(Table):
     """The result of `add`, a row for each file."""
 
     TRUTH: ClassVar[str] = ".rows, or .errors"
+    NOUN: ClassVar[str] = "file"
 
     rows: tuple[FileAdded, ...]
 

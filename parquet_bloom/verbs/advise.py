@@ -19,7 +19,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path, par
 from parquet_bloom.predicates.parsing import conditions_in, to_predicate
 from parquet_bloom.predicates.tree import And, Comparison, In, Not, Or, Predicate, Text
 from parquet_bloom.predicates.typing import readings
-from parquet_bloom.results import FailedFile, Record, Table
+from parquet_bloom.results import FailedFile, Record, Table, count_text
 from parquet_bloom.storage.cache import Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
@@ -103,6 +103,7 @@ class Advice(Table):
     """
 
     TRUTH: ClassVar[str] = ".columns, .rows or .errors"
+    NOUN: ClassVar[str] = "column"
 
     rows: tuple[ColumnAdvice, ...]
     errors: tuple[FailedFile, ...]
@@ -115,6 +116,9 @@ class Advice(Table):
     def columns(self) -> dict[str, float]:
         """The columns to add filters to, with their rates, as `add` takes them."""
         return {row.column: row.fpp for row in self.rows if row.advice == "add" and row.fpp is not None}
+
+    def _said(self) -> str:
+        return f"{len(self.columns):,} of {count_text(len(self.rows), self.NOUN)} worth a filter"
 
     def _repr_html_(self) -> str:
         from parquet_bloom.drawing.page import pictures_of_advice

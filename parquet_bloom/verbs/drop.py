@@ -68,6 +68,7 @@ class Dropped(Table):
     """The result of `drop`, a row for each file."""
 
     TRUTH: ClassVar[str] = ".rows, or .errors"
+    NOUN: ClassVar[str] = "file"
 
     rows: tuple[FileDropped, ...]
 

@@ -60,6 +60,7 @@ class Erased(Table):
     """
 
     TRUTH: ClassVar[str] = ".rows_erased, or .errors"
+    NOUN: ClassVar[str] = "file"
 
     rows: tuple[FileErased, ...]
     stale_indexes: tuple[FailedFile, ...] = ()

@@ -93,6 +93,7 @@ class IndexState(Table, Record):
     """
 
     TRUTH: ClassVar[str] = ".exists"
+    NOUN: ClassVar[str] = "column"
 
     root: str
     number: int

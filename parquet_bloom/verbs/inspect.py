@@ -104,6 +104,7 @@ class Inspection(Table):
     """What `inspect` found, file by file; its rows are the filters."""
 
     TRUTH: ClassVar[str] = ".rows, or .errors"
+    NOUN: ClassVar[str] = "filter"
 
     files: tuple[FileInfo, ...]
 

@@ -706,6 +706,10 @@ def _read_file(path: Path, column: str) -> Keys:
         lines = (line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n"))
         return _texts(pa.array([line for line in lines if line], pa.string()))
     except (UnicodeDecodeError, pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(
+                f"{path}: no such file of keys; it has one key per line, or is Parquet or CSV"
+            ) from error
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the system; Arrow's own, of damaged files, have no number
         raise LiteralError(f"{path} cannot be read as keys: {error}") from error

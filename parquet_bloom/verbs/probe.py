@@ -21,7 +21,7 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, parse_path
-from parquet_bloom.results import Record, Table
+from parquet_bloom.results import Record, Table, count_text
 from parquet_bloom.storage.drive import RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
@@ -54,6 +54,7 @@ class Probe(Table):
     """The answers of `probe`, in order of file, row group and value."""
 
     TRUTH: ClassVar[str] = ".might_match"
+    NOUN: ClassVar[str] = "answer"
 
     rows: tuple[ProbeAnswer, ...]
 
@@ -66,6 +67,10 @@ class Probe(Table):
     def errors(self) -> tuple[ProbeAnswer, ...]:
         """The answers for files that could not be read, which might match."""
         return tuple(row for row in self.rows if row.row_group is None)
+
+    def _said(self) -> str:
+        might = sum(row.answer == MIGHT_MATCH for row in self.rows)
+        return f"{might:,} of {count_text(len(self.rows), self.NOUN)} {MIGHT_MATCH}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class Recovered(Table):
     """The result of `recover`, a row for each file."""
 
     TRUTH: ClassVar[str] = ".rows, or .errors"
+    NOUN: ClassVar[str] = "file"
 
     rows: tuple[FileRecovered, ...]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.results import Record, Table, printable
+from parquet_bloom.results import Record, Table, count_text, printable
 from parquet_bloom.storage.listing import Source
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class Pruning(Table):
     """
 
     TRUTH: ClassVar[str] = ".might_match"
+    NOUN: ClassVar[str] = "row group"
 
     where: str
     all_files: tuple[FileVerdict, ...]
@@ -219,6 +220,12 @@ class Pruning(Table):
             bytes_not_pruned=sum(file.size for file in self.all_files if file.not_pruned is not None),
             rows_kept=sum(group.num_rows or 0 for group in self.kept_row_groups),
         )
+
+    def _said(self) -> str:
+        totals = self.totals
+        files = f"{totals.files_kept:,} of {count_text(totals.files, 'file')}"
+        groups = f"{totals.row_groups_kept:,} of {count_text(totals.row_groups, self.NOUN)}"
+        return f"{files} and {groups} must be read"
 
     def _repr_html_(self) -> str:
         from parquet_bloom.drawing.page import pictures_of_verdicts

@@ -88,6 +88,7 @@ class Verification(Table):
     """What `verify` found; its rows are the filters."""
 
     TRUTH: ClassVar[str] = ".is_sound, or .findings and .errors"
+    NOUN: ClassVar[str] = "filter"
 
     files: tuple[VerifiedFile, ...]
 
@@ -110,6 +111,9 @@ class Verification(Table):
     def is_sound(self) -> bool:
         """Whether everything was checked, and no filter lacks a value."""
         return not self.findings and not self.errors
+
+    def _said(self) -> str:
+        return f"{Table._said(self)}, {len(self.findings):,} not ok"
 
     def _repr_html_(self) -> str:
         from parquet_bloom.drawing.page import pictures_of_findings

@@ -221,6 +221,12 @@ def test_a_program_that_cannot_be_loaded_is_2(tmp_path):
     assert ran.stderr == "error: parquet-bloom is not installed whole: ImportError: no such symbol\n"
 
 
+def test_an_interrupt_while_it_is_loaded_is_130(tmp_path):
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    ran = ended("probe", SMALL, "id", "1", environment={"PYTHONPATH": str(tmp_path)})
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("line", ["probe {} id 42", "inspect {}", "inspect {} --json", "--help"])
 def test_an_output_that_takes_nothing_is_2(line):

@@ -129,6 +129,8 @@ def test_a_count_is_a_whole_number(text):
         (["drop", SMALL, "-c", "id", "--restore", "-n"], "takes all columns"),
         (["inspect", "nosuch://bucket/x"], "nosuch"),
         (["inspect", CUT], "does not end in PAR1"),
+        (["lookup", SMALL, "-c", "id", "-k", "4711"], "4711: no such file of keys; it has one key per line"),
+        (["advise", SMALL, "-k", "k.txt"], "--keys needs --column"),
         (["verify", CUT], "does not end in PAR1"),
         (["add", CUT, "-c", "id"], "does not end in PAR1"),
         (["drop", CUT], "does not end in PAR1"),

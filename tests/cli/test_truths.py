@@ -99,6 +99,16 @@ def test_prune_says_why_nothing_is_skipped(tmp_path: Path) -> None:
     assert run("prune", tmp_path, "-w", "id = 0").stderr == ""
 
 
+def test_index_tells_how_to_index_what_is_missing(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    run("index", "create", tmp_path, "-c", "id")
+    assert "refresh" not in run("index", "show", tmp_path).stdout
+    pq.write_table(pa.table({"id": [2]}), tmp_path / "b.parquet")
+    assert "`parquet-bloom index refresh`" in run("index", "show", tmp_path).stdout
+    assert run("index", "drop", tmp_path).stdout == f"{tmp_path}: index dropped\n"
+    assert run("index", "show", tmp_path).stdout == f"{tmp_path}: no index\n"
+
+
 def test_sizes_of_the_index_are_the_same_after_it_was_made_again(tmp_path: Path) -> None:
     for number in range(3):
         pq.write_table(

@@ -56,6 +56,18 @@ def test_a_result_is_shown_in_one_short_line_or_as_a_table(lake: Path, verb: str
     assert result.errors == ()
 
 
+def test_what_is_shown_says_what_came_out(lake: Path) -> None:
+    shown = [repr(RESULTS[verb](lake)).partition(": ")[2] for verb in ("inspect", "probe", "prune", "verify", "add")]
+    assert shown == [
+        "3 filters, 0 errors>",
+        "1 of 3 answers MIGHT_MATCH, 0 errors>",
+        "1 of 1 file and 1 of 3 row groups must be read, 0 errors>",
+        "3 filters, 0 not ok, 0 errors>",
+        "1 file, 0 errors>",
+    ]
+    assert repr(parquet_bloom.advise(lake)) == "<Advice: 0 of 1 column worth a filter, 0 errors>"
+
+
 def test_html_is_cut_and_escaped(tmp_path: Path) -> None:
     path = tmp_path / "<b>.parquet"
     pq.write_table(pa.table({"id": range(50)}), path, row_group_size=2)

@@ -498,7 +498,7 @@ def test_what_is_not_understood_is_refused_and_the_others_are_done(cut_off: Path
         "unnamed": "unchanged",
     }
     (row,) = recovered.errors
-    assert row.error == "no footer in it explains what is at its end"
+    assert row.error == "what is at its end is neither a footer nor what a killed `add` leaves"
     after = snapshot(folder)
     assert {name for name in before if before[name] != after[name]} == {"x.parquet"}
     assert [Path(row.path).name for row in recover(folder, any_name=True) if row.status == "written"] == ["unnamed"]
@@ -529,4 +529,4 @@ def test_on_the_command_line(cut_off: Path) -> None:
     cut_off.write_bytes(cut_off.read_bytes()[:-3])
     ran = run()
     assert ran.exit_code == 2
-    assert "refused: no footer in it explains what is at its end" in ran.output
+    assert "refused: what is at its end is neither a footer nor what a killed `add` leaves" in ran.output

@@ -255,7 +255,7 @@ def test_a_table_of_a_catalog_by_its_names(catalog: Any, tmp_path: Path) -> None
         (("lookup", "-c", "id", "-k", "keys.txt"), 0, f"25\t{root}/data/"),
         (("index", "create", "-c", "id"), 0, f"{root}: 1 column"),
         (("index", "show"), 0, f"{root}: 1 column"),
-        (("index", "drop"), 0, f"{root}: no index"),
+        (("index", "drop"), 0, f"{root}: index dropped"),
     )
     verbs = (("add", "-c", "name", "--table", "iceberg"), ("prune", "-w", "id = 25"))
     refusals = [
