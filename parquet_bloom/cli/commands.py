@@ -798,9 +798,9 @@ def erase(
 def report(
     paths: tuple[str, ...], output: str, columns: tuple[str, ...], storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Draw what inspect shows, as one HTML page without a network.
+    """Write one HTML page with charts: what filters cost, whether they work, and who uses them.
 
-    It shows what filters cost, whether they work, and which engines can use them. Needs the extra [report].
+    The page is a single file that opens without a network. It needs the extra [report].
 
     \b
     Examples:

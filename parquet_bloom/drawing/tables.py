@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -85,6 +86,8 @@ def as_json(tables: Iterable[Table]) -> str:
                 return texts.setdefault(value, len(texts))
             case list():
                 return [plain(one) for one in value]
+            case float() if not math.isfinite(value):
+                return None
         return value
 
     rows = {
