@@ -798,7 +798,7 @@ def erase(
 def report(
     paths: tuple[str, ...], output: str, columns: tuple[str, ...], storage: tuple[str, ...], **options: Any
 ) -> None:
-    """Write one HTML page with charts: what filters cost, whether they work, and who uses them.
+    """Draw what filters cost, and whether they work, as an HTML page.
 
     The page is a single file that opens without a network. It needs the extra [report].
 
