@@ -27,6 +27,10 @@
   const asText = {
     text: (index) => data.texts[index],
     long: (index) => data.texts[index],
+    path: (index) => {
+      const path = data.texts[index];
+      return path.startsWith(data.folder) ? path.slice(data.folder.length) : path;
+    },
     list: (indexes) => indexes.map((index) => data.texts[index]).join(", "),
     count: counts,
     estimate: estimates,
@@ -42,7 +46,7 @@
   };
   const content = (value, kind) => {
     const text = written(value, kind);
-    return kind === "text" || kind === "long" ? element("bdi", { textContent: text }) : text;
+    return ["text", "long", "path"].includes(kind) ? element("bdi", { textContent: text }) : text;
   };
 
   class Table {
@@ -83,7 +87,7 @@
     }
 
     sort(cell, column) {
-      const isText = ["text", "long", "list"].includes(this.heads[column][1]);
+      const isText = ["text", "long", "path", "list"].includes(this.heads[column][1]);
       const was = cell.getAttribute("aria-sort");
       const isDown = was ? was === "ascending" : !isText;
       for (const other of cell.parentNode.cells) other.removeAttribute("aria-sort");

@@ -7,8 +7,9 @@ import hashlib
 import html
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from parquet_bloom.drawing import charts, tables
@@ -77,7 +78,11 @@ def page(contents: Contents) -> str:
     files = sorted(contents.files, key=_badness)
     filters = ranked(contents.files, contents.verification)
     columns = columns_of(filters, contents.stored)
-    sections = [*_sections(contents, files, filters, columns)]
+    folder = _folder(contents)
+    sections = [
+        section._replace(tables=[replace(table, folder=folder) for table in section.tables])
+        for section in _sections(contents, files, filters, columns)
+    ]
     parts = resources.files(__package__)
     style, script = (parts.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     # A name is text: what a template does not mark as safe is escaped.
@@ -90,7 +95,8 @@ def page(contents: Contents) -> str:
         tiles=_tiles(contents, columns),
         remarks=remarks(columns, files, contents.fpp, contents.advice or ()),
         sections=sections,
-        data=Markup(tables.as_json(table for section in sections for table in section.tables)),
+        folder=folder,
+        data=Markup(tables.as_json((table for section in sections for table in section.tables), folder)),
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -101,6 +107,16 @@ def page(contents: Contents) -> str:
 def _hash(text: str) -> str:
     """Return what a Content-Security-Policy calls a style or script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _folder(contents: Contents) -> str:
+    """Return the folder that all files are below, with its last slash, as it is shown; nothing for a single file."""
+    paths = [printable(file.path) for file in contents.files]
+    if len(paths) < 2:
+        return ""
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
+    folder, slash, _ = "".join(letter for letter, _ in alike).rpartition("/")
+    return folder + slash
 
 
 def _badness(file: Any) -> tuple[bool, int]:

@@ -28,21 +28,29 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows in their first order; the id of row 5 is the table's `letter` and 5."""
+    """Rows in their first order; the id of row 5 is the table's `letter` and 5.
+
+    Paths are shown from `folder` on.
+    """
 
     letter: str
     title: str
     heads: Sequence[Head]
     rows: Sequence[Sequence[Any]]
     num_all: int
+    folder: str = ""
 
     @property
     def first(self) -> list[list[str]]:
         """The first rows as text, without the details."""
         return [
-            [text_of(value, head.kind) for value, head in zip(row, self.heads, strict=True) if not head.is_detail]
+            [self._text(value, head.kind) for value, head in zip(row, self.heads, strict=True) if not head.is_detail]
             for row in self.rows[:SHOWN]
         ]
+
+    def _text(self, value: Any, kind: str) -> str:
+        text = text_of(value, kind)
+        return text.removeprefix(self.folder) if kind == "path" else text
 
     @property
     def shown(self) -> list[Head]:
@@ -61,6 +69,7 @@ def _table(
 _TEXTS: dict[str, Callable[[Any], str]] = {
     "text": str,
     "long": str,
+    "path": str,
     "count": lambda value: f"{value:,}",
     "estimate": lambda value: "full" if value == _FULL else f"~{value:,.0f}",
     "bytes": size_text,
@@ -76,7 +85,7 @@ def text_of(value: Any, kind: str) -> str:
     return "" if value is None else _TEXTS[kind](value)
 
 
-def as_json(tables: Iterable[Table]) -> str:
+def as_json(tables: Iterable[Table], folder: str) -> str:
     """Return tables for the page's script; each text is there once, and none ends the element that it is in."""
     texts: dict[str, int] = {}
 
@@ -97,7 +106,7 @@ def as_json(tables: Iterable[Table]) -> str:
         }
         for table in tables
     }
-    whole = json.dumps({"shown": SHOWN, "tables": rows, "texts": list(texts)}, separators=(",", ":"))
+    whole = json.dumps({"shown": SHOWN, "folder": folder, "tables": rows, "texts": list(texts)}, separators=(",", ":"))
     return whole.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -164,7 +173,7 @@ def filters(all_filters: Sequence[Ranked], is_verified: bool) -> Table:
     """Return a row for each filter."""
     heads = [
         Head("column", "text"),
-        Head("file", "long"),
+        Head("file", "path"),
         Head("row group", "count"),
         Head("size", "bytes"),
         Head("distinct values", "estimate"),
@@ -235,7 +244,7 @@ def engines(all_columns: Sequence[Column]) -> Table:
 def files(all_files: Sequence[Any]) -> Table:
     """Return a row for each file."""
     heads = [
-        Head("file", "long"),
+        Head("file", "path"),
         Head("size", "bytes"),
         Head("rows", "count"),
         Head("row groups", "count"),
@@ -272,7 +281,7 @@ def findings(verification: Sequence[Any]) -> Table:
     """Return a row for each filter that is not ok, and for each file that could not be checked."""
     heads = [
         Head("column", "text"),
-        Head("file", "long"),
+        Head("file", "path"),
         Head("row group", "count"),
         Head("verdict", "text"),
         Head("values missing", "count"),
@@ -305,7 +314,7 @@ def findings(verification: Sequence[Any]) -> Table:
 def verdicts(rows: Sequence[Any]) -> Table:
     """Return a row for each row group of a pruning."""
     heads = [
-        Head("file", "long"),
+        Head("file", "path"),
         Head("row group", "count"),
         Head("must be read", "text"),
         Head("excluded by", "text"),
@@ -364,7 +373,7 @@ def advice(rows: Sequence[Any]) -> Table:
 
 def excluded(all_files: Sequence[Any]) -> Table:
     """Return a row for each file that the table's metadata excluded."""
-    heads = [Head("file", "long"), Head("size", "bytes"), Head("excluded by", "text"), Head("reason", "long")]
+    heads = [Head("file", "path"), Head("size", "bytes"), Head("excluded by", "text"), Head("reason", "long")]
     return _table(
         "x",
         "Files that the table's metadata excludes",

@@ -86,7 +86,7 @@ class Page(html.parser.HTMLParser):
         heads = data["tables"][letter]["heads"]
 
         def value(cell: Any, kind: str) -> Any:
-            is_text = cell is not None and kind in ("text", "long")
+            is_text = cell is not None and kind in ("text", "long", "path")
             return data["texts"][cell] if is_text else [data["texts"][i] for i in cell] if kind == "list" else cell
 
         return [
@@ -135,7 +135,7 @@ def test_its_numbers_are_those_of_inspect(lake: Path, output: Path) -> None:
     assert by_name == {}
     assert [one["real rate"] for one in filters] == sorted((row.fpp for row in rows.values()), reverse=True)
     for number, one in enumerate(filters[: tables.SHOWN]):  # as text, before any script has run
-        assert seen.rows[f"f{number}"][0] == one["column"]
+        assert seen.rows[f"f{number}"][:2] == [one["column"], one["file"].removeprefix(f"{lake}/")]
         assert seen.rows[f"f{number}"][-1] == percent_text(one["real rate"])
     assert len([row for row in seen.rows if row.startswith("f")]) == tables.SHOWN
     whole = " ".join(seen.texts)
@@ -351,6 +351,22 @@ def test_buckets_are_few_and_lose_nothing() -> None:
         assert len(runs) <= 40
         assert [item for run in runs for item in run.items] == list(range(length))
         assert [(run.first, run.last) for run in runs] == [(run.items[0], run.items[-1]) for run in runs]
+
+
+@pytest.mark.parametrize(
+    ("paths", "folder"),
+    [
+        (["a/b/x1", "a/b/x2"], "a/b/"),
+        (["s3://b/ab/x", "s3://b/ac/x"], "s3://b/"),
+        (["/x", "y"], ""),
+        (["a/x", "a/x/y"], "a/"),
+        (["a/b/x"], ""),
+        ([], ""),
+    ],
+)
+def test_the_folder_of_all_files(paths: list[str], folder: str) -> None:
+    files = [parquet_bloom.FileInfo(path, 1) for path in paths]
+    assert page._folder(page.Contents("", "", files, figures.Stored(), 0.01)) == folder
 
 
 def test_short_names_differ_where_names_do() -> None:
