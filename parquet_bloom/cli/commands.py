@@ -343,7 +343,8 @@ def advise(
             **options,
         )
     if output_format == "table":
-        print_advice(advice, with_price=options["price"] is not None)
+        narrowed = columns or where or any(options[name] for name in ("queries", "keys", "catalog", "as_of"))
+        print_advice(advice, with_price=options["price"] is not None, can_add=not narrowed)
     else:
         print_rows(advice, output_format, advice.rows, advice.errors)
     end_with(ERROR if advice.errors else MATCH)

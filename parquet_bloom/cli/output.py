@@ -350,8 +350,11 @@ def print_why_all_is_kept(pruned: Pruning) -> None:
     say(f"nothing is skipped{often}: {as_options(reason)}{more}", color="yellow", err=True)
 
 
-def print_advice(advice: Advice, *, with_price: bool) -> None:
-    """Print what `advise` returned: the columns to add, with figures, then the others, with reasons."""
+def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
+    """Print what `advise` returned: the columns to add, with figures, then the others, with reasons.
+
+    `can_add`: with what was given, `add --auto` chooses the same columns.
+    """
     for file in advice.errors:
         _refuse(file.path, file.error)
     by_verdict: dict[str, list[ColumnAdvice]] = {}
@@ -375,6 +378,8 @@ def print_advice(advice: Advice, *, with_price: bool) -> None:
         _show(table)
         if with_price:
             say("Saved is the price of what 1,000 lookups no longer read.", 2)
+        if can_add:
+            say("`parquet-bloom add --auto` with the same PATH adds these.", 2)
     for verdict in ("has filters", "not worth it", "not possible"):
         if rows := by_verdict.get(verdict):
             table = _table("column", "why", right=())

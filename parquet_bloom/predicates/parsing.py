@@ -74,7 +74,10 @@ def _by_sqlglot(text: str) -> Predicate:
     try:
         parsed = _parsed(text)
         if len(parsed) != 1 or parsed[0] is None:
-            raise PredicateError(f"{_shortened(text)!r} is not a single condition", position=0)
+            empty = "the condition is empty"
+            raise PredicateError(
+                f"{_shortened(text)!r} is not a single condition" if text.strip() else empty, position=0
+            )
         return require_shallow(_Translator().predicate(parsed[0]))
     except SqlglotError as error:
         raise _parse_error(text, error) from None
@@ -175,6 +178,10 @@ def _parse_error(text: str, error: Any) -> PredicateError:
     description = details[0].get("description") or str(error).splitlines()[0]
     if "<class " in description:  # sqlglot names its own classes where an operand is missing
         description = "something is missing"
+    if "Unexpected token" in description and (token := details[0].get("highlight")):
+        description = f"{token!r} is not expected there; text goes in single quotes, a name with spaces in backticks"
+    if description.startswith("Error tokenizing"):
+        description = "a quote, or a comment, is not closed"
     line, column = details[0].get("line"), details[0].get("col")
     position = None
     if line and column:

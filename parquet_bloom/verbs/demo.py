@@ -74,10 +74,10 @@ def _walk(path: Path, *, present: str, absent: str) -> Iterator[str]:
     unchanged = path.read_bytes().startswith(original)
     yield f"   False positives at most {rate:.2%}; the old file is the new one's beginning: {unchanged}."
 
-    for name, key in (("present", present), ("absent", absent)):
+    for step, name, key in (("3.", "present", present), ("  ", "absent", absent)):
         answers = probe(path, "id", key).rows
         pruned = sum(a.answer == CANNOT_MATCH for a in answers)
-        yield f"3. probe id {key[:8]}… ({name}): {pruned} of {len(answers)} row groups cannot match."
+        yield f"{step} probe id {key[:8]}… ({name}): {pruned} of {len(answers)} row groups cannot match."
     yield from _row_groups_read("   ", path, present)
 
     verified = verify(path)

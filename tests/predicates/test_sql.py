@@ -174,6 +174,23 @@ def test_errors(text: str, position: int | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user id = 3", "at character 7: 'id' is not expected there; text goes in single quotes"),
+        ("name = John Smith", "'Smith' is not expected there; text goes in single quotes, a name with spaces in back"),
+        ("b = 'x", "a quote, or a comment, is not closed"),
+        ("b = 1 /* x", "a quote, or a comment, is not closed"),
+        (" ", "the condition is empty"),
+        ("a = 1; b = 2", "'a = 1; b = 2' is not a single condition"),
+    ],
+)
+def test_what_does_not_parse_is_told_in_plain_words(text: str, said: str) -> None:
+    with pytest.raises(PredicateError) as raised:
+        parse_sql(text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("text", "at"), [("a = 1 foo", 6), ("a = 1\nAND b = ) 2", 14), ("x == 5 and (y = 1", 16), ("a =\r\rb = ) 2", 10)]
 )
 def test_an_error_has_its_position(text: str, at: int) -> None:

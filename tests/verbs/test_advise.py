@@ -7,11 +7,13 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from files import FIXTURES
 from hypothesis import given
 from hypothesis import strategies as st
 
 import parquet_bloom
+from parquet_bloom.cli.commands import main
 from parquet_bloom.verbs import advise as advising
 from parquet_bloom.verbs.samples import Bounds, Group
 
@@ -167,6 +169,18 @@ def test_a_price_and_a_rate(tmp_path):
         parquet_bloom.advise(folder, where=["k = 'a'", "kk = 5"])
     with pytest.raises(parquet_bloom.LiteralError):
         parquet_bloom.advise(folder, "pad", where="pad = 5")
+
+
+def test_the_command_line_names_the_way_to_add_them(tmp_path):
+    lake(tmp_path / "lake", LAYOUTS["random ids"][0], files=2)
+    for options, is_told in (((), True), (("-c", "k"), False), (("-w", "k = 'x'"), False)):
+        ran = CliRunner().invoke(main, ["advise", str(tmp_path / "lake"), *options])
+        assert ran.exit_code == 0
+        assert ("`parquet-bloom add --auto` with the same PATH adds these" in ran.stdout) == is_told
+    ran = CliRunner().invoke(main, ["add", str(tmp_path / "lake"), "--auto"])
+    assert ran.stdout.startswith("2 columns worth a filter: ")
+    ran = CliRunner().invoke(main, ["add", str(tmp_path / "lake"), "--auto"])
+    assert ran.stdout.startswith("no column is worth a filter that has none yet")
 
 
 def test_why_not(tmp_path):
