@@ -106,22 +106,21 @@ def sizes(columns: Sequence[Column], numbers: dict[str, int]) -> Chart | None:
     if not shown:
         return None
     is_share = all(column.num_bytes_of_data for column in shown)
-    values = [
-        {
-            "y": label,
-            "x": column.num_bytes / column.num_bytes_of_data
-            if is_share and column.num_bytes_of_data
-            else column.num_bytes,
-            "text": f"{size_text(column.num_bytes)}"
-            + (f" of {size_text(column.num_bytes_of_data)}" if column.num_bytes_of_data else ""),
-            "about": f"{printable(column.label)}: {size_text(column.num_bytes)} of filters"
-            + (f" for {size_text(column.num_bytes_of_data)} of data" if column.num_bytes_of_data else ""),
-            "link": f"#c{numbers[column.label]}",
-        }
-        for label, column in _named(shown[:COLUMNS])
-    ]
-    most = max(float(value["x"]) for value in values)
-    y = _y(str(value["y"]) for value in values)
+    values: list[dict[str, Any]] = []
+    for label, column in _named(shown[:COLUMNS]):
+        size, of_data = column.num_bytes, column.num_bytes_of_data
+        text = f"{size_text(size)} of {size_text(of_data)}" if of_data else size_text(size)
+        values.append(
+            {
+                "y": label,
+                "x": size / of_data if is_share and of_data else size,
+                "text": text,
+                "about": f"{printable(column.label)}: filters have {text}",
+                "link": f"#c{numbers[column.label]}",
+            }
+        )
+    most = max(value["x"] for value in values)
+    y = _y(value["y"] for value in values)
     x = {
         "field": "x",
         "type": "quantitative",

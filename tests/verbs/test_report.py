@@ -200,6 +200,21 @@ def test_it_shows_what_a_condition_keeps(lake: Path, output: Path) -> None:
     assert [one["must be read"] == "yes" for one in shown] == [row.is_kept for row in pruned.rows]
 
 
+def test_it_shows_which_files_a_table_s_metadata_excludes(tmp_path: Path, output: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    for start in (0, 100, 200):
+        rows = pa.table({"id": range(start, start + 100)})
+        deltalake.write_deltalake(tmp_path / "lake", rows, mode="append")
+    parquet_bloom.report(tmp_path / "lake", output, where="id = 150")
+    pruned = parquet_bloom.prune(tmp_path / "lake", "id = 150")
+    assert len(pruned.kept_files) == 1
+    seen = Page(output)
+    assert [(one["file"], one["reason"]) for one in seen.table("x")] == [
+        (file.path, file.excluded) for file in pruned.all_files if not file.is_kept
+    ]
+    assert len(seen.table("v")) == 1
+
+
 @pytest.mark.parametrize("given", [True, False], ids=["asked first", "given"])
 def test_it_shows_what_advise_recommends(tmp_path: Path, output: Path, given: bool) -> None:
     path = tmp_path / "ids.parquet"
