@@ -539,7 +539,7 @@ def print_added(added: Added, told: str | None = None) -> None:
         if row.error:
             _refuse(name, f"refused: {row.error}")
         elif row.status == "unchanged":
-            say(f"{name}: nothing to do{_skipped(row)}")
+            say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}{_skipped(row)}")
         elif row.status == "planned":
             say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
         else:
@@ -591,6 +591,7 @@ def print_index(state: IndexState, output_format: str, gone: str = "index droppe
         say(f"not indexed: {file.path}: {as_options(file.error)}", color="red", err=True)
 
 
+_COPY = "nothing to do but a copy"
 _TOLD = {
     "has a filter": " already had one",
     "holds no values": " without values",
@@ -616,7 +617,7 @@ def print_dropped(dropped: Dropped) -> None:
         if row.error:
             _refuse(name, f"refused: {row.error}")
         elif row.status == "unchanged":
-            say(f"{name}: nothing to do")
+            say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}")
         elif row.bytes_freed:
             back = f"; {_older(row.filters_back)} back" if row.filters_back else ""
             say(f"{name}: {would}restored, {size_text(row.bytes_freed)} freed{back}")

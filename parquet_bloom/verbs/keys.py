@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
@@ -40,6 +41,8 @@ from parquet_bloom.values.statistics import ColumnStatistics
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LOG = logging.getLogger("parquet_bloom")
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -69,7 +72,10 @@ def read_keys(keys: Any, column: str) -> Keys:
     if isinstance(keys, Keys):
         return keys
     if isinstance(keys, str | os.PathLike):
-        return _read_file(Path(keys), column)
+        read = _read_file(Path(keys), column)
+        if not len(read):
+            LOG.warning("%s has no keys", keys)
+        return read
     if (names := _names_of(keys)) is not None:
         name = _chosen(names, column)
         keys = keys[name]

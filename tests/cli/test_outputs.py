@@ -276,6 +276,22 @@ def test_add_tells_what_it_did_and_what_it_left(ids):
     )
 
 
+def test_a_copy_with_nothing_done_is_called_one(filtered, tmp_path):
+    said = run("add", filtered, "-c", "id", "-o", tmp_path / "copy.parquet").stdout
+    assert said.endswith("copy.parquet: nothing to do but a copy (4 column chunks already had one)\n")
+    assert (tmp_path / "copy.parquet").read_bytes() == filtered.read_bytes()
+    run("drop", filtered, "--restore")
+    said = run("drop", filtered, "-o", tmp_path / "plain.parquet").stdout
+    assert said.endswith("plain.parquet: nothing to do but a copy\n")
+    assert (tmp_path / "plain.parquet").read_bytes() == filtered.read_bytes()
+
+
+def test_a_file_without_keys_is_told(filtered, tmp_path, caplog):
+    (tmp_path / "keys.txt").write_text("\n")
+    assert run("lookup", filtered, "-c", "id", "-k", tmp_path / "keys.txt").exit_code == 1
+    assert caplog.messages == [f"{tmp_path}/keys.txt has no keys"]
+
+
 def test_drop_tells_what_stays_and_what_is_freed(filtered):
     assert re.search(r": 4 filters cleared; [\d.]+ KiB stay in the file, --restore", run("drop", filtered).stdout)
     assert re.search(r": restored, [\d.]+ KiB freed\n", run("drop", filtered, "--restore").stdout)
