@@ -242,6 +242,7 @@ def add(
     \b
     Examples:
       parquet-bloom add events/ --column user_id --dry-run
+      parquet-bloom add events/ --auto
       parquet-bloom add day.parquet -c user_id -c session.id -o new.parquet
       parquet-bloom add huge.parquet -c user_id --in-place
       parquet-bloom add --engine spark --master 'local[4]' events/ -c user_id
@@ -656,6 +657,7 @@ def find(
       parquet-bloom find events/ --where "id = 'x'"
       parquet-bloom find events/ -c user_id -k keys.txt -s user_id --positions
       parquet-bloom find events/ -w "id = 'x'" -l
+      parquet-bloom find events/ -w "id = 'x'" --format parquet > rows.parquet
       parquet-bloom find --engine spark s3://lake/events -w "id = 'x'"
     """
     if invert_match:

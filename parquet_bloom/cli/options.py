@@ -60,10 +60,15 @@ def complete_path(_context: click.Context, _parameter: click.Parameter, incomple
     return [CompletionItem(incomplete, type="file")]
 
 
-def _whole_condition(_context: click.Context, _parameter: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the paths, of which none may be a piece of a condition that the shell has taken apart."""
-    if torn := next((path for path in paths if path.upper() in _OPERATORS and not Path(path).exists()), None):
-        raise click.UsageError(f"{torn!r} is no path; put a condition in quotes, such as \"id = 'x'\"")
+def _no_condition(context: click.Context, _parameter: click.Parameter, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths, of which none may be a condition, or a piece of one that the shell has taken apart."""
+    for path in paths:
+        if path.upper() in _OPERATORS and not Path(path).exists():
+            raise click.UsageError(f"{path!r} is no path; put a condition in quotes, such as \"id = 'x'\"")
+        takes_one = any(option.name == "where" for option in context.command.params)
+        may_be_path = "://" in path or set(path) & set("*?[") or Path(path).exists()
+        if takes_one and set(path.upper().split()[1:]) & _OPERATORS and not may_be_path:
+            raise click.UsageError(f"{path!r} is no path; a condition goes behind --where")
     return paths
 
 
@@ -75,7 +80,7 @@ paths_argument = click.argument(
     required=True,
     metavar="PATH...",
     shell_complete=complete_path,
-    callback=_whole_condition,
+    callback=_no_condition,
 )
 root_argument = click.argument("root", metavar="PATH", shell_complete=complete_path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

@@ -30,8 +30,8 @@ class Strays:
     def __len__(self) -> int:
         return len(self._found)
 
-    def rest(self, sources: Iterable[Source]) -> list[Source]:
-        """Return the other files, and warn of these; raises `FileNotFoundError` where there are no others."""
+    def rest(self, sources: Iterable[Source], *, warns: bool = True) -> list[Source]:
+        """Return the other files, and warn of these if `warns`; raises `FileNotFoundError` if there are none."""
         others = [source for source in sources if source not in self] if self._found else list(sources)
         if self._found:
             names = [source.name for source in self._found]
@@ -39,7 +39,8 @@ class Strays:
             if not others:
                 raise FileNotFoundError(f"there is no Parquet file among {told}")
             verb = "file is not Parquet and was" if len(names) == 1 else "files are not Parquet and were"
-            LOG.warning("%d %s skipped: %s", len(names), verb, told)
+            if warns:
+                LOG.warning("%d %s skipped: %s", len(names), verb, told)
         return others
 
 

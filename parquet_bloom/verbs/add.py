@@ -135,7 +135,7 @@ def add(
             any_name=any_name,
             in_place=in_place,
             rates=rates_of(columns),
-            where_present=auto,
+            is_advised=auto,
         )
         return add_files(
             paths,

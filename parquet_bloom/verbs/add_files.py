@@ -105,7 +105,8 @@ class AddOptions:
     `for_swap`: what is written takes its file's place in a table by a commit, so lying in the table is no reason to
     refuse, and a file with nothing left to do is not written. Columns are those that the table of `snapshot` calls so,
     and so are they shown. `rates` are those of single columns; `fpp` is that of the others.
-    `where_present`: a file need not have all columns, or any.
+    `is_advised`: `advise` chose the columns, of which a file need not have any, and has warned of files that are not
+    Parquet.
     """
 
     columns: tuple[tuple[str, ...], ...]
@@ -123,7 +124,7 @@ class AddOptions:
     any_name: bool = False
     in_place: bool = False
     rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    where_present: bool = False
+    is_advised: bool = False
 
     def __post_init__(self) -> None:
         for fpp in (self.fpp, *self.rates.values()):
@@ -197,7 +198,7 @@ def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options:
         left_alone(AddPlan(source, target))
         if is_left_alone(source, target, options.any_name)
         else _checked_add(source, target, outcome, options)
-        for source, target, outcome in parquet_outcomes(outcomes, targets)
+        for source, target, outcome in parquet_outcomes(outcomes, targets, warns=not options.is_advised)
     ]
     raise_refusals(plans, strict=False)
     for plan in plans:
@@ -241,7 +242,7 @@ def _read_requested(source: Source, options: AddOptions) -> Plan[_Requested]:
     footer = yield from read_footer(source.size)
     requested: list[LeafColumn] = []
     for path in options.columns:
-        with contextlib.suppress(*([ColumnNotFoundError] if options.where_present else ())):
+        with contextlib.suppress(*([ColumnNotFoundError] if options.is_advised else ())):
             requested.append(options.find(footer, path, source))
     leaves = list({leaf.index: leaf for leaf in requested}.values())
     return footer, leaves, (yield from read_filters(footer, leaves))

@@ -177,7 +177,7 @@ def parse_paths(columns: Sequence[str] | Mapping[str, float] | str) -> tuple[tup
 
 
 def parquet_outcomes(
-    outcomes: Iterable[tuple[Source, _Outcome]], targets: Sequence[str | None]
+    outcomes: Iterable[tuple[Source, _Outcome]], targets: Sequence[str | None], *, warns: bool = True
 ) -> list[tuple[Source, str | None, _Outcome]]:
     """Return what came of reading each file, with its target, but of those that are not Parquet, of which it warns."""
     strays = Strays()
@@ -186,7 +186,7 @@ def parquet_outcomes(
         for target, (source, outcome) in zip(targets, outcomes, strict=True)
         if not strays.take(source, outcome)
     ]
-    strays.rest([source for source, _, _ in of_parquet])
+    strays.rest([source for source, _, _ in of_parquet], warns=warns)
     return of_parquet
 
 

@@ -420,6 +420,8 @@ def test_the_list_of_commands_is_whole():
         ("probe a id", "Missing argument: give PATH... COLUMN VALUE"),
         ("prune a -w id = 5", "put a condition in quotes"),
         ("find a -w id in (5)", "put a condition in quotes"),
+        ("advise a in", "put a condition in quotes"),
+        ("prune a 'id = 5'", "'id = 5' is no path; a condition goes behind --where"),
         ("add a -c x --fpp lots", "'lots' is not a valid float"),
         ("add a -c x --max-bytes 1", "64"),
         ("add a -c x --jobs 0", "--jobs"),
@@ -451,7 +453,7 @@ def test_the_list_of_commands_is_whole():
     ],
 )
 def test_a_wrong_line_is_told_and_calls_nothing(calls, line, said):
-    ran = CliRunner().invoke(main, line.split())
+    ran = CliRunner().invoke(main, shlex.split(line))
     assert ran.exit_code == 2
     assert isinstance(ran.exception, SystemExit)
     assert said in ran.output

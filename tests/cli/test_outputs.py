@@ -117,6 +117,7 @@ def test_a_count_is_a_whole_number(text):
     [
         (["inspect", "nowhere.parquet"], "nowhere.parquet: no such file or directory"),
         (["inspect", "no*where"], "no*where: no file matches"),
+        (["prune", "in or out/*.parquet", "-w", "id = 5"], "in or out/*.parquet: no file matches"),
         (["inspect", SMALL, "-c", "nam"], "no leaf column 'nam'; did you mean name?"),
         (["verify", SMALL, "-c", "nam"], "no leaf column 'nam'; did you mean name?"),
         (["drop", SMALL, "-c", "nam", "-n"], "no leaf column 'nam'; did you mean name?"),

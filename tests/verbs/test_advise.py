@@ -265,15 +265,17 @@ def test_add_chooses_what_advise_does(tmp_path):
             parquet_bloom.add(folder, **wrong)
 
 
-def test_each_file_gets_those_of_the_chosen_columns_that_it_has(tmp_path):
+def test_each_file_gets_those_of_the_chosen_columns_that_it_has(tmp_path, caplog):
     (tmp_path / "lake").mkdir()
     for name in ("k", "other"):
         lake(tmp_path / "lake" / name, LAYOUTS["random ids"][0], files=3)
     for file in (tmp_path / "lake" / "other").glob("*.parquet"):
         pq.write_table(pq.read_table(file).rename_columns(["other", "pad"]), file, row_group_size=GROUP)
     pq.write_table(pa.table({"neither": [1, 2]}), tmp_path / "lake" / "neither.parquet")
+    (tmp_path / "lake" / "notes.txt").write_text("no Parquet")
     added = parquet_bloom.add(tmp_path / "lake", auto=True)
     assert not added.errors
+    assert caplog.text.count("1 file is not Parquet and was skipped") == 1
     for row in added:
         columns = {one.column for one in row.filters}
         assert ("k" in columns, "other" in columns) == ("/k/" in row.path, "/other/" in row.path)
