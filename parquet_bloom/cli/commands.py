@@ -273,8 +273,8 @@ def add(
     if options["auto"] and not added.rows:
         say("no column is worth a filter that has none yet; `parquet-bloom advise` with the same PATH says why")
     elif output_format == "table":
-        if options["auto"]:
-            names = dict.fromkeys(one.column for row in added.rows for one in row.filters)
+        names = dict.fromkeys(one.column for row in added.rows for one in row.filters)
+        if options["auto"] and names:
             say(f"{count_text(len(names), 'column')} worth a filter: {', '.join(names)}")
         print_added(added)
     else:

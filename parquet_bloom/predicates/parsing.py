@@ -181,7 +181,7 @@ def _parse_error(text: str, error: Any) -> PredicateError:
     if "Unexpected token" in description and (token := details[0].get("highlight")):
         description = f"{token!r} is not expected there; text goes in single quotes, a name with spaces in backticks"
     if description.startswith("Error tokenizing"):
-        description = "a quote, or a comment, is not closed"
+        description = "a literal in it, a quote or a comment is not whole"
     line, column = details[0].get("line"), details[0].get("col")
     position = None
     if line and column:

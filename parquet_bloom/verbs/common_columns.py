@@ -227,7 +227,7 @@ class CommonColumns:
             schema = pa.unify_schemas(own_types, promote_options="permissive") if own_types else pa.schema([])
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise UnsupportedError(
-                f"the files' columns differ too much to be one table, so give those of one schema: {error}"
+                f"the files' columns differ too much to be one table; give files of one schema: {error}"
             ) from error
         fields = {field.name: field.type for field in schema}
         if declared is not None:

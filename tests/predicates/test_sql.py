@@ -178,8 +178,8 @@ def test_errors(text: str, position: int | None) -> None:
     [
         ("user id = 3", "at character 7: 'id' is not expected there; text goes in single quotes"),
         ("name = John Smith", "'Smith' is not expected there; text goes in single quotes, a name with spaces in back"),
-        ("b = 'x", "a quote, or a comment, is not closed"),
-        ("b = 1 /* x", "a quote, or a comment, is not closed"),
+        ("b = 'x", "a literal in it, a quote or a comment is not whole"),
+        ("b = 1 /* x", "a literal in it, a quote or a comment is not whole"),
         (" ", "the condition is empty"),
         ("a = 1; b = 2", "'a = 1; b = 2' is not a single condition"),
     ],
