@@ -1,7 +1,7 @@
 """Which engines use a filter, and which would fail because of it.
 
 Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with correct
-and with wrong filters; the rules of other engines are from their source code. (As a table: docs/pages/engines.md.)
+and with wrong filters (docs/pages/interop.md); the rules of other engines are from their source code.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from documents import DOCUMENTS, PAGES, README, ROOT, blocks, table_cells, text, without_blocks
+from documents import DOCUMENTS, PAGES, README, ROOT, blocks, text, without_blocks
 
 import parquet_bloom
 from parquet_bloom.cli.commands import main
@@ -167,40 +167,3 @@ def test_the_picture_shows_what_the_commands_print(scripts, tmp_path):
 def test_tools_for_the_documentation_are_an_extra():
     extras = tomllib.loads(text(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
     assert {re.match(r"[\w-]+", need)[0] for need in extras["docs"]} == {"mkdocs-material", "mkdocstrings", "ruff"}
-
-
-# ---- engines -----------------------------------------------------------------------------
-
-ROWS = {  # of the table of engines, each by a kind of column that `engines` knows
-    "8 and 16-bit integers": ["INT8", "INT16"],
-    "32 and 64-bit integers": ["INT32", "INT64"],
-    "unsigned, 8 and 16-bit": ["UINT8", "UINT16"],
-    "unsigned, 32 and 64-bit": ["UINT32", "UINT64"],
-    "float, double": ["FLOAT", "DOUBLE"],
-    "string, binary": ["STRING", "BYTE_ARRAY"],
-    "JSON, enum": ["JSON", "ENUM"],
-    "fixed-length binary": ["FIXED_LEN_BYTE_ARRAY"],
-    "UUID": ["UUID"],
-    "decimal, in 4 or 8-byte integers": ["DECIMAL INT32", "DECIMAL INT64"],
-    "decimal, in fixed-length bytes": ["DECIMAL FIXED_LEN_BYTE_ARRAY"],
-    "decimal of more than 38 digits": ["DECIMAL over 38 digits"],
-    "date": ["DATE"],
-    "time, local, milliseconds or nanoseconds": ["TIME MILLIS", "TIME NANOS"],
-    "time, local, microseconds": ["TIME MICROS"],
-    "timestamp, local": ["TIMESTAMP local"],
-    "timestamp, UTC, milliseconds or microseconds": ["TIMESTAMP UTC"],
-    "timestamp, UTC, nanoseconds": ["TIMESTAMP UTC NANOS"],
-    "INT96, boolean, interval, UTC time": ["INT96", "BOOLEAN", "INTERVAL", "TIME UTC"],
-}
-
-
-def test_the_table_of_engines_is_the_one_that_inspect_uses():
-    from parquet_bloom.filters import engines
-
-    lines = text(PAGES / "engines.md").splitlines()
-    rows = {name: cells for name, *cells in map(table_cells, lines) if name in ROWS}
-    assert rows.keys() == ROWS.keys()
-    for name, cells in rows.items():
-        for kind in ROWS[name]:
-            columns = (engines.DUCKDB, engines.DATAFUSION, engines.CLICKHOUSE, engines.SPARK)
-            assert cells == ["yes" if engine in engines._USERS[kind] else "no" for engine in columns], kind

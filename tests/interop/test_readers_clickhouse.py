@@ -6,8 +6,9 @@ import re
 
 import chdb
 import pytest
-from engines import clickhouse, clickhouse_pages_read
-from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
+from engines import clickhouse
+from interop.matrix.sql import ClickHouse, Question
+from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
 from parquet_bloom.filters.engines import CLICKHOUSE
@@ -118,21 +119,10 @@ def test_equal_and_in_find_the_same_rows(without_filters, retrofitted, file):
             assert int(count) == int(counts[int(i)]), conditions[int(i)]
 
 
-def literal_of_the_row(file):
-    ((text, kind),) = rows(f"SELECT hex(toString(v)), toTypeName(v) FROM {source(file)} WHERE k = {ROW}")
-    return literal(text, kind)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(kind_files, kind):
-    files = kind_files(kind)
-    value = literal_of_the_row(files["plain"])
-
-    def ask(file, leaf):
-        condition = f"has(l, {value})" if leaf.startswith("l.") else f"{leaf} = {value}"
-        return [int(k) for (k,) in rows(f"SELECT k FROM {source(file)} WHERE {condition} ORDER BY k", ONLY_FILTERS)]
-
-    check_use(files, CLICKHOUSE, ask)
+    files, engine = kind_files(kind), ClickHouse()
+    check_use(files, CLICKHOUSE, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,6 +131,5 @@ def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], CLICKHOUSE):
         pytest.skip("no filters")
     for origin, least in ((files["plain"], 1), (files["other"], 0)):
-        pages = clickhouse_pages_read(f"SELECT k FROM {source(files['ours'])} WHERE v = {literal_of_the_row(origin)}")
-        # A row group is one page of k and one of v.
-        assert least <= pages / 2 <= row_groups_left(files["ours"], origin) < 4
+        read = ClickHouse().count(Question(files["ours"], "v", origin))
+        assert least <= read <= row_groups_left(files["ours"], origin) < 4

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext
-from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
+from interop.matrix.sql import DataFusion, Question
+from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
 from parquet_bloom.filters.engines import DATAFUSION
@@ -107,36 +106,17 @@ def test_equal_and_in_find_the_same_rows(context, without_filters, retrofitted, 
     assert found > 0
 
 
-def of_the_row(context, file, column="v"):
-    """Returns the value of a column as what a query compares with, and the query's parameters."""
-    value = table(context, f"SELECT {column} AS x FROM '{file}' WHERE k = {ROW}")["x"]
-    if "interval" in str(value.type):  # of which there are no parameters
-        ((text,),) = rows(context, f"SELECT CAST({column} AS VARCHAR) FROM '{file}' WHERE k = {ROW}")
-        return f"INTERVAL '{text}'", {}
-    return "$v", {"v": value[0]}
+@pytest.mark.parametrize("kind", KINDS)
+def test_uses_filters_of_the_kinds_that_our_table_says(kind_files, kind):
+    files, engine = kind_files(kind), DataFusion()
+    check_use(files, DATAFUSION, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_uses_filters_of_the_kinds_that_our_table_says(context, kind_files, kind):
-    files = kind_files(kind)
-    columns = {"v": ("v", "v = {}"), "s.v": ("s['v']", "s['v'] = {}"), "l.list.element": ("l[1]", "array_has(l, {})")}
-
-    def ask(file, leaf):
-        column, condition = columns[leaf]
-        literal, values = of_the_row(context, files["plain"], column)
-        sql = f"SELECT k FROM '{file}' WHERE {condition.format(literal)} ORDER BY k"
-        return [k for (k,) in rows(context, sql, **values)]
-
-    check_use(files, DATAFUSION, ask)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_reads_the_row_groups_that_our_filters_leave(context, kind_files, kind):
+def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     files = kind_files(kind)
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DATAFUSION):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
-        literal, values = of_the_row(context, source)
-        ((_, plan),) = rows(context, f"EXPLAIN ANALYZE SELECT k FROM '{files['ours']}' WHERE v = {literal}", **values)
-        found = re.search(r"row_groups_pruned_bloom_filter=(\d+) total → (\d+) matched", plan)
-        assert least <= int(found[2]) <= row_groups_left(files["ours"], source) < 4
+        left = DataFusion().count(Question(files["ours"], "v", source))
+        assert least <= left <= row_groups_left(files["ours"], source) < 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 from engines import duckdb_row_groups_scanned
-from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
+from interop.matrix.sql import DuckDB, Question
+from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, retrofit, sample
 
 from parquet_bloom import inspect
@@ -95,15 +96,6 @@ def test_equal_and_in_find_the_same_rows(db, without_filters, retrofitted, file)
     assert found
 
 
-def condition(leaf, literal):
-    return f"{'l[1]' if leaf.startswith('l.') else leaf} = {literal}"
-
-
-def literal_of_the_row(db, file):
-    ((text, kind),) = rows(db, f"SELECT v::VARCHAR, typeof(v) FROM '{file}' WHERE k = {ROW}")
-    return f"""CAST('{text.replace("'", "''")}' AS {kind})"""
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(db, kind_files, kind):
     files = kind_files(kind)
@@ -112,22 +104,18 @@ def test_uses_filters_of_the_kinds_that_our_table_says(db, kind_files, kind):
             rows(db, f"FROM '{files['plain']}'")
         assert users_of(files["plain"], DUCKDB) == set()
         return
-    literal = literal_of_the_row(db, files["plain"])
-
-    def ask(file, leaf):
-        return [k for (k,) in rows(db, f"SELECT k FROM '{file}' WHERE {condition(leaf, literal)} ORDER BY k")]
-
-    check_use(files, DUCKDB, ask)
+    engine = DuckDB()
+    check_use(files, DUCKDB, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_reads_the_row_groups_that_our_filters_leave(db, kind_files, kind):
+def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     files = kind_files(kind)
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DUCKDB):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
-        sql = f"SELECT k FROM '{files['ours']}' WHERE {condition('v', literal_of_the_row(db, source))}"
-        assert least <= duckdb_row_groups_scanned(sql) <= row_groups_left(files["ours"], source) < 4
+        scanned = DuckDB().count(Question(files["ours"], "v", source))
+        assert least <= scanned <= row_groups_left(files["ours"], source) < 4
 
 
 NESTED = {  # condition -> the column whose filters answer it, if any do

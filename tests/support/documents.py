@@ -22,7 +22,3 @@ def blocks(document: str, *languages: str) -> list[tuple[str, str]]:
 
 def without_blocks(document: str) -> str:
     return re.sub(r"^```.*?^```$", "", document, flags=re.MULTILINE | re.DOTALL)
-
-
-def table_cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip("|").split("|")]

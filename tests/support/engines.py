@@ -143,14 +143,6 @@ def duckdb_row_groups_scanned(sql: str) -> int:
     return sum(int(count) for count in re.findall(r'"row_groups_scanned":\s*"?(\d+)', row[-1]))
 
 
-def datafusion_bloom_pruned(sql: str) -> tuple[int, int]:
-    """Returns how many row groups DataFusion asked the filters about, and how many they left over."""
-    plan = "".join(str(row) for row in datafusion(f"EXPLAIN ANALYZE {sql}"))
-    found = re.search(r"row_groups_pruned_bloom_filter=(\d+) total → (\d+) matched", plan)
-    assert found, plan
-    return int(found[1]), int(found[2])
-
-
 def clickhouse_pages_read(sql: str) -> int:
     """Returns how many Parquet pages ClickHouse read for the query, dictionaries not used to prune."""
 

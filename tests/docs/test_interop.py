@@ -1,0 +1,64 @@
+"""The page of the matrix is its JSON's, and `inspect` says of each engine what the matrix says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from documents import text
+from interop.matrix import page
+from interop.matrix.about import ENGINES
+from interop.matrix.column_types import NESTED
+from interop.matrix.measure import write_nested
+from kinds import KINDS, footer_of, write_kind
+
+from parquet_bloom.filters import engines
+from parquet_bloom.format.schema import LeafColumn
+
+MATRIX = json.loads(text(page.DATA))
+NAMED = (engines.DUCKDB, engines.DATAFUSION, engines.CLICKHOUSE, engines.SPARK)
+
+
+def test_the_page_is_that_of_the_json():
+    assert text(page.DATA) == page.as_json(MATRIX)
+    assert text(page.PAGE) == page.render(MATRIX)
+
+
+def test_no_cell_lost_a_row():
+    assert list(MATRIX) == list(ENGINES)
+    cells = [
+        cell for engine in MATRIX.values() for verb in ("reads", "writes") for cell in engine.get(verb, {}).values()
+    ]
+    assert len(cells) > 800
+    assert not [cell for cell in cells if cell["answer"] == "LOST"]
+
+
+def test_the_versions_are_those_that_are_installed():
+    pinned = dict(
+        line.split("==") for line in text(Path(page.__file__).with_name("requirements.txt")).split() if "=" in line
+    )
+    packages = {engine["package"].removesuffix(", PyPI"): engine["version"].split()[0] for engine in MATRIX.values()}
+    assert {package: packages[package] for package in pinned if package in packages} == {
+        package: version for package, version in pinned.items() if package != "chdb-core"
+    }
+
+
+@pytest.fixture(scope="module")
+def leaves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LeafColumn]:
+    """The column of each row of the matrix."""
+    folder = tmp_path_factory.mktemp("rows")
+    found = {kind: footer_of(write_kind(folder / kind, kind)).leaves[1] for kind in KINDS}
+    nested = {leaf.name: leaf for leaf in footer_of(write_nested(folder / "nested", "")).leaves}
+    return found | {row: nested[name] for row, name in NESTED.items()}
+
+
+@pytest.mark.parametrize("engine", NAMED)
+def test_inspect_names_the_engines_that_the_matrix_names(leaves, engine):
+    cells = MATRIX[engine]["reads"]
+    assert cells.keys() == leaves.keys()
+    uses = {row for row, cell in cells.items() if cell["answer"] in ("yes", "loses rows")}
+    loses = {row for row, cell in cells.items() if cell["answer"] == "loses rows"}
+    assert uses == {row for row, leaf in leaves.items() if engine in engines.users(leaf, 64)}
+    hazards = {row: engines.hazards(leaf, 64, has_length=True) for row, leaf in leaves.items()}
+    assert loses == {row for row, warnings in hazards.items() if any(engine in warning for warning in warnings)}

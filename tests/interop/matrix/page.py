@@ -1,0 +1,196 @@
+"""The page of the matrix, and the JSON that it is made of.
+
+PYTHONPATH=tests:tests/support python -m interop.matrix.page FOLDER_OF_RESULTS
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from interop.matrix.about import ENGINES, LIBRARIES
+
+PAGES = Path(__file__).parents[3] / "docs" / "pages"
+PAGE, DATA = PAGES / "interop.md", PAGES / "interop.json"
+
+Matrix = dict[str, Any]
+
+HEAD = """# Interop
+
+Which engines use our filters, and whether we can use theirs: for every type of column, tried with each engine.
+
+`.ci/interop FOLDER` makes this page again, with the versions below. [The JSON behind it](interop.json) has what was
+seen for each cell. In **{lost} of {cells}** cells a row was lost because of a filter that `add` wrote or that we used.
+
+Every engine is seen to use a filter by the rows that it finds with right and with cleared filters. Where it counts what
+it reads, the count is in the JSON, too.
+
+| engine | version | from | what was seen | how it was told to write filters |
+|---|---|---|---|---|
+"""
+
+READS = """
+## Our filters, read by them
+
+Each engine is asked for one value with `=`, in a column of 400 values in 4 row groups. It is asked four times: in a
+file without filters, with the filters of [`add`](add.md), with filters that hold every value, also where `add` refuses
+to write any, and with filters whose bits were all cleared.
+
+| | |
+|---|---|
+| yes | it prunes by the filter: with the cleared bits the row is not found |
+| no | it does not look at the filter: with the cleared bits the row is found |
+| **loses rows** | with a filter that is right by the format, the row is not found. `add` refuses such columns |
+| cannot | it cannot read such a column, or has no condition on it, whatever the filters: see the note |
+
+### Engines that prune
+"""
+
+LIBRARY = """
+### Libraries that you ask
+
+These read a filter and check a value when a program asks them.
+"""
+
+WRITES = """
+## Their filters, read by us
+
+Each engine writes 400 values with filters. Then [`verify`](verify.md) compares the filters with the values, and
+[`probe`](probe.md) is asked for each value, and for others that are not there. Of these, one counts as pruned if the
+filters of all row groups exclude it.
+
+| | |
+|---|---|
+| yes | every filter is right, every value is found, and values that are not there are pruned |
+| not used | every value is found, and nothing is pruned, for the reason in the note |
+| no filter | it wrote none for this type |
+| - | it cannot write this type |
+"""
+
+
+OTHER_NAMES = {"UNKNOWN": "UNKNOWN, which parquet-java writes for INTERVAL"}
+
+
+# ---- the JSON ------------------------------------------------------------------------------
+
+
+def collect(results: Path) -> Matrix:
+    """Returns what all engines did, in the order of the tables."""
+    found = {}
+    for name, about in ENGINES.items():
+        measured = json.loads((results / f"{name}.json").read_text("utf-8"))
+        how = {f"how it {verb}": about[verb] for verb in ("reads", "writes") if verb in about}
+        found[name] = {"version": measured["version"], "package": about["package"], **how}
+        found[name] |= {verb: measured[verb] for verb in ("reads", "writes") if measured[verb]}
+    return found
+
+
+def as_json(matrix: Matrix) -> str:
+    """Returns the matrix as JSON with a line for each cell."""
+
+    def lines(value: Any, depth: int) -> Iterator[str]:
+        if depth == 3 or not isinstance(value, dict):
+            yield json.dumps(value, ensure_ascii=False)
+            return
+        indent = " " * (depth + 1)
+        inner = [f"{indent}{json.dumps(key)}: " + "\n".join(lines(each, depth + 1)) for key, each in value.items()]
+        yield "{\n" + ",\n".join(inner) + "\n" + indent[1:] + "}"
+
+    return "\n".join(lines(matrix, 0)) + "\n"
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+class Notes:
+    """Sentences that cells refer to, each once, below the tables."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def mark(self, sentence: str) -> str:
+        plain = sentence.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+        if plain not in self.sentences:
+            self.sentences.append(plain)
+        return f" [^{self.sentences.index(plain) + 1}]"
+
+
+def render(matrix: Matrix) -> str:
+    """Returns the page of a matrix."""
+    notes = Notes()
+    cells = [
+        cell for engine in matrix.values() for verb in ("reads", "writes") for cell in engine.get(verb, {}).values()
+    ]
+    parts = [HEAD.format(lost=sum(cell["answer"] == "LOST" for cell in cells), cells=f"{len(cells):,}")]
+    for name, engine in matrix.items():
+        told = [engine.get(f"how it {verb}", "-") for verb in ("reads", "writes")]
+        parts.append(f"| {name} | {engine['version']} | {engine['package']} | {' | '.join(told)} |\n")
+    readers = [name for name, engine in matrix.items() if "reads" in engine]
+    parts += [READS, table(matrix, [name for name in readers if name not in LIBRARIES], "reads", notes)]
+    parts += [LIBRARY, table(matrix, [name for name in readers if name in LIBRARIES], "reads", notes)]
+    parts += [WRITES, table(matrix, [name for name, engine in matrix.items() if "writes" in engine], "writes", notes)]
+    parts.append("\n")
+    parts += [f"[^{number}]: {sentence}\n" for number, sentence in enumerate(notes.sentences, 1)]
+    return "".join(parts)
+
+
+def table(matrix: Matrix, names: list[str], verb: str, notes: Notes) -> str:
+    """Returns a table with a column for each engine; types that follow each other with the same answers are one row."""
+    types = list(dict.fromkeys(kind for name in names for kind in matrix[name][verb]))
+    order = list(matrix["arrow-rs"][verb])  # which has all of them
+    types.sort(key=lambda kind: order.index(kind) if kind in order else len(order))
+    rows = [(kind, [cell(matrix[name][verb].get(kind), notes) for name in names]) for kind in types]
+    lines = [f"\n| column | {' | '.join(names)} |\n|---|{'---|' * len(names)}\n"]
+    for cells, of_one_kind in groupby(rows, key=lambda row: row[1]):
+        kinds = [kind for kind, _ in of_one_kind]
+        title = (
+            ", ".join(OTHER_NAMES.get(kind, kind) for kind in kinds) if len(kinds) < len(types) else "every type above"
+        )
+        lines.append(f"| {title} | {' | '.join(cells)} |\n")
+    if verb == "writes":
+        pruned = [pruned_of(matrix[name][verb].values()) for name in names]
+        lines.append(f"| *pruned, of the values that are not there* | {' | '.join(pruned)} |\n")
+    return "".join(lines)
+
+
+def pruned_of(cells: Iterable[dict[str, Any]]) -> str:
+    """Returns how many of the absent values were pruned, where filters are used."""
+    counts = [observed["pruned"] for observed in cells if observed["answer"] == "yes"]
+    return f"{sum(pruned for pruned, _ in counts) / sum(asked for _, asked in counts):.1%}"
+
+
+def cell(observed: dict[str, Any] | None, notes: Notes) -> str:
+    """Returns what a cell says."""
+    if not observed:
+        return "-"
+    answer = observed["answer"]
+    if answer == "cannot write":
+        return "-"
+    sentences = [observed.get("error"), observed.get("reason")]
+    if observed.get("verify", "ok") != "ok":
+        sentences.append(f"`verify`: {observed['verify']}")
+    note = "".join(notes.mark(shortened(sentence)) for sentence in sentences if sentence)
+    return f"**{answer}**{note}" if answer in ("LOST", "loses rows") else f"{answer}{note}"
+
+
+def shortened(error: str) -> str:
+    """Returns the part of an error that does not depend on the type."""
+    if code := re.match(r"\[(\w+)\]", error):
+        return f"`{code[1]}`"
+    error = re.sub(r"^\w+(Exception|Error): |^row group \d+, column 'v': ", "", error)
+    return re.split(r"\. | \(got|ErrString|: b'|: 60| of len", error)[0].rstrip('(.:"').lstrip('"')
+
+
+def main(results: Path) -> None:
+    matrix = collect(results)
+    DATA.write_text(as_json(matrix), "utf-8")
+    PAGE.write_text(render(matrix), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
