@@ -2,6 +2,7 @@
 
 python -m tests.benchmarks                      # all of them; writes the figures that docs/pages/speed.md shows
 python -m tests.benchmarks pruning --repeat 3   # some of them; writes nothing
+python -m tests.benchmarks store --update       # some of them; takes their new figures into the old ones
 python -m tests.benchmarks --quick              # a tenth of the data, to see whether they run
 """
 
@@ -51,16 +52,21 @@ def main() -> int:
     if not bench.rows and not bench.figures:
         return int(code)
     print(table(bench.rows, bench.figures))
-    whole = not (options.names or options.quick or options.repeat)
-    if path := options.json or (PAGES / "benchmarks.json" if whole else None):
-        path.write_text(json.dumps(told(bench, plugin.undone, [load, machine.load()]), indent=1) + "\n", "utf-8")
-        print(f"wrote {path}")
-        if path.parent == PAGES:
-            subprocess.run([sys.executable, ROOT / "docs" / "write_speed.py"], check=True)
+    new = told(bench, plugin.undone, [load, machine.load()])
+    if options.json:
+        write(options.json, new)
+    if options.update or not (options.names or options.quick or options.repeat):
+        write(FIGURES, merged(json.loads(FIGURES.read_text("utf-8")), new) if options.update else new)
+        subprocess.run([sys.executable, ROOT / "docs" / "write_speed.py"], check=True)
     return int(code)
 
 
-PAGES = ROOT / "docs" / "pages"
+FIGURES = ROOT / "docs" / "pages" / "benchmarks.json"
+
+
+def write(path: Path, figures: dict[str, Any]) -> None:
+    path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"wrote {path}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", help="parts of the names of tests or files, such as `pruning`")
     parser.add_argument("--repeat", type=int, metavar="N", help="measure each N times")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, at most two turns, no comparison")
+    parser.add_argument("--update", action="store_true", help="write what is measured into docs/pages/benchmarks.json")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     return parser
 
@@ -75,16 +82,29 @@ def _parser() -> argparse.ArgumentParser:
 def told(bench: Bench, undone: dict[str, str], load: list[float]) -> dict[str, Any]:
     """Returns all that the page on speed is made of."""
     return {
-        "date": machine.today(),
-        "commit": machine.commit(ROOT),
         "machine": machine.machine(benchmark_files.folder()),
-        "load": load,
-        "other_work_ran": load[0] > machine.BUSY,
         "versions": machine.versions(),
-        "undone": undone,
+        "runs": [
+            {
+                "date": machine.today(),
+                "commit": machine.commit(ROOT),
+                "load": load,
+                "other_work_ran": load[0] > machine.BUSY,
+                "undone": undone,
+            }
+        ],
         "rows": [asdict(row) for row in bench.rows],
         "figures": [asdict(figure) for figure in bench.figures],
     }
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Returns the new figures, and the old ones of what was not measured again."""
+    both = {**new, "runs": old["runs"] + new["runs"]}
+    for kind, names in (("rows", ("group", "work", "ours", "beside")), ("figures", ("group", "work", "unit"))):
+        rows = {tuple(row[name] for name in names): row for row in old[kind] + new[kind]}
+        both[kind] = list(rows.values())
+    return both
 
 
 def table(rows: list[Row], figures: list[Figure]) -> str:

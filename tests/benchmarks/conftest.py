@@ -1,10 +1,13 @@
 """Where the benchmarks keep what they measure."""
 
+import os
 from pathlib import Path
 
 import benchmark_files
 import pytest
 from benchmarking import Bench
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a process that is measured need not compile all modules again
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ PROGRAMS = (
     "numpy",
 )
 
+PACKAGE = "parquet_bloom"
+
 BUSY = 0.5
 """The load of an idle machine stays below that."""
 
@@ -56,13 +58,14 @@ def versions() -> dict[str, str]:
 
 
 def commit(root: Path) -> str | None:
-    """Returns the commit that is checked out, with a plus sign if files differ from it."""
+    """Returns the last commit that changed the package, with a plus sign if its files differ from it."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+        changed = git("status", "--porcelain", "-uno", "--", PACKAGE)
+        return git("log", "-1", "--format=%h", "--", PACKAGE) + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -114,7 +114,8 @@ def test_many_keys_beside_a_join(bench: Bench, lake: Path, count: int, turns: in
         "`lookup`, footers remembered": lambda: parquet_bloom.lookup(lake, "id", keys).to_arrow(),
     }
     theirs = {"DuckDB, SEMI JOIN": lambda: engine.execute(sql).fetchall()}
-    taken = bench.compare("keys", f"{count:,} random keys", ours, theirs, turns=turns, x=count)
+    dataset = {"`lookup(…).to_dataset()`": lambda: parquet_bloom.lookup(lake, "id", keys).to_dataset()}
+    taken = bench.compare("keys", f"{count:,} random keys", {**ours, **dataset}, theirs, turns=turns, x=count)
     if at_most is not None:  # of more keys the table in docs/pages/lookup.md says what they take
         for one in ours:
             bench.expect(taken[one].ratio(taken["DuckDB, SEMI JOIN"]), at_most=at_most)

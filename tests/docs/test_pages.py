@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -145,6 +146,22 @@ def test_every_page_is_in_the_menu():
 def test_help_is_what_the_program_prints(path, scripts):
     written = scripts("write_help").with_help(text(path))
     assert written == text(path), "run python docs/write_help.py"
+
+
+def test_the_tables_and_curves_of_speed_show_the_figures_that_were_measured(scripts):
+    speed = scripts("write_speed")
+    told, page = json.loads(text(speed.FIGURES)), text(speed.PAGE)
+    assert speed.with_tables(page, told) == page, "run python docs/write_speed.py"
+    for group in speed.CURVES:
+        assert speed.mark(group, told) in text(PAGES / f"speed_{group}.svg"), "run python docs/write_speed.py"
+    marks = set(re.findall(r"<!-- speed: (\w+) -->", page))
+    assert {row["group"] for row in told["rows"]} <= marks
+    assert {figure["group"] for figure in told["figures"]} <= {mark.removesuffix("_figures") for mark in marks}
+
+
+def test_the_page_of_the_story_is_its_notebook(scripts):
+    story = scripts("write_story")
+    assert story.page(json.loads(text(story.NOTEBOOK))) == text(story.PAGE), "run python docs/write_story.py"
 
 
 def test_every_command_has_its_help_in_a_page():
