@@ -35,6 +35,7 @@ from parquet_bloom.cli.options import (
     keep_mtime_option,
     keys_file_option,
     keys_option,
+    messages_option,
     one_table,
     output_option,
     outside_option,
@@ -109,6 +110,7 @@ def main() -> None:
 @paths_argument
 @columns_option
 @click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show how full each column's filters are, as a histogram.")
 @keys_file_option
 @format_options
 @storage_option
@@ -118,6 +120,7 @@ def inspect(
     paths: tuple[str, ...],
     columns: tuple[str, ...],
     each: bool,
+    verbose: bool,
     output_format: str,
     storage: tuple[str, ...],
     **options: Any,
@@ -135,7 +138,7 @@ def inspect(
             paths, columns or None, storage_options=storage_options(storage), progress=progress, **options
         )
     if output_format == "table":
-        print_inspection(inspection, each)
+        print_inspection(inspection, each, verbose=verbose)
     else:
         print_rows(inspection, output_format, inspection.files, inspection.errors)
     end_with(ERROR if inspection.errors else MATCH)
@@ -193,6 +196,7 @@ def probe(
 
 @main.command()
 @paths_argument
+@messages_option
 @click.option("-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column. Repeatable.")
 @click.option("--auto", is_flag=True, help="Choose columns and rates as `parquet-bloom advise` does.")
 @click.option("--policy", is_flag=True, help="With --table: add the filters that the table's own properties ask for.")
@@ -353,6 +357,7 @@ def advise(
 
 @main.command()
 @paths_argument
+@messages_option
 @columns_option
 @click.option("--restore", is_flag=True, help="Cut the file back to what it was before `add`.")
 @click.option("--all", is_flag=True, help="With --restore: also cut away what other programs have appended since.")
@@ -396,6 +401,7 @@ def drop(
 
 @main.command()
 @paths_argument
+@messages_option
 @dry_run_option
 @jobs_option
 @strict_option
@@ -423,6 +429,7 @@ def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
 
 @main.command()
 @paths_argument
+@messages_option
 @columns_option
 @jobs_option
 @keys_file_option
@@ -706,6 +713,7 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 
 @main.command()
 @paths_argument
+@messages_option
 @click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column with the keys.")
 @keys_option
 @timezone_option
@@ -850,6 +858,7 @@ def index() -> None:
 
 @index.command("create", short_help="Index columns; the files stay as they are.")
 @root_argument
+@messages_option
 @click.option(
     "-c", "--column", "columns", multiple=True, required=True, metavar="COLUMN", help="A leaf column. Repeatable."
 )
@@ -883,6 +892,7 @@ def index_create(
 
 @index.command("refresh")
 @root_argument
+@messages_option
 @catalog_option
 @outside_option
 @keys_file_option
@@ -907,6 +917,7 @@ def index_refresh(root: str, output_format: str, storage: tuple[str, ...], **opt
 
 @index.command("drop")
 @root_argument
+@messages_option
 @columns_option
 @catalog_option
 @outside_option
@@ -946,6 +957,7 @@ def index_show(root: str, output_format: str, storage: tuple[str, ...], **option
 
 @index.command("hudi", short_help="Add Hudi's filter of record keys to files.")
 @paths_argument
+@messages_option
 @click.option("--key-column", default="_hoodie_record_key", show_default=True, help="The column of record keys.")
 @click.option("--type", type=click.Choice(["DYNAMIC_V0", "SIMPLE"]), default="DYNAMIC_V0", show_default=True)
 @click.option(

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import parquet_bloom
-from parquet_bloom.cli.output import hide_options, is_terminal
+from parquet_bloom.cli.output import QUIET, hide_options, is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
@@ -133,6 +133,14 @@ unencrypted_option = click.option(
     help="Also index encrypted files, although the index is not encrypted.",
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer.")
+messages_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, option, value: context.meta.update({QUIET: value}),
+    help="Print only errors and warnings.",
+)
 absent_option = click.option(
     "--absent",
     is_flag=True,

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,12 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
-    """Print a sentence; on a terminal its lines are broken between words."""
+    """Print a sentence; on a terminal its lines are broken between words.
+
+    With --quiet only warnings, which have a `color`, and errors are printed.
+    """
+    if is_quiet() and not (color or err):
+        return
     lines = " " * indent + printable(without_options(text))
     if is_terminal(sys.stderr if err else sys.stdout):
         width = shutil.get_terminal_size().columns
@@ -133,6 +138,15 @@ def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = Fal
     if color and not os.environ.get("NO_COLOR"):
         lines = click.style(lines, fg=color)
     click.echo(lines, err=err)
+
+
+def is_quiet() -> bool:
+    """Return whether the command was given `messages_option`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+QUIET = "parquet_bloom.quiet"
 
 
 def hide_options(options: Mapping[str, Any]) -> None:
@@ -180,6 +194,8 @@ def _add_row(table: Any, *cells: str) -> None:
 
 
 def _show(table: Any) -> None:
+    if is_quiet():
+        return
     from rich.console import Console
     from rich.padding import Padding
 
@@ -192,7 +208,7 @@ def _show(table: Any) -> None:
         click.echo(line.rstrip())
 
 
-def print_inspection(inspection: Inspection, each: bool) -> None:
+def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = False) -> None:
     """Print what `inspect` returned."""
     for file in inspection.files:
         if file.error:
@@ -209,6 +225,8 @@ def print_inspection(inspection: Inspection, each: bool) -> None:
             _print_filters(file)
         else:
             _print_columns(file)
+        if verbose:
+            _print_fills(file)
         _print_uses(file)
     damaged = sum(file.is_damaged for file in inspection.files)
     _print_total(len(inspection.files), [(len(inspection.rows), "filter")], damaged and f"{damaged:,} damaged")
@@ -235,6 +253,34 @@ def _print_filters(file: FileInfo) -> None:
             )
     if table.row_count:
         _show(table)
+
+
+def _print_fills(file: FileInfo) -> None:
+    """Print for each column how many of its filters have how much fill."""
+    fills: dict[str, list[float]] = {}
+    for f in file.filters:
+        if f.fill is not None:
+            fills.setdefault(f.column, []).append(f.fill)
+    if not fills:
+        return
+    numbers = ("filters", "least", "median", "most")
+    table = _table("column", "fill, 0 to 100 %", *numbers, right=numbers)
+    for column, values in fills.items():
+        values.sort()
+        median = values[len(values) // 2]
+        _add_row(
+            table, column, f"|{bars(values)}|", f"{len(values):,}", *map(percent_text, (values[0], median, values[-1]))
+        )
+    _show(table)
+
+
+def bars(shares: Sequence[float]) -> str:
+    """Return a histogram in a line: a sign for each twentieth of 0 to 1, as high as shares in it are frequent."""
+    counts = [0] * 20
+    for share in shares:
+        counts[min(int(share * 20), 19)] += 1
+    signs = "▁▂▃▄▅▆▇█" if "utf" in (sys.stdout.encoding or "").lower() else ".:-=+*#@"
+    return "".join(signs[-(-count * len(signs) // max(counts)) - 1] if count else " " for count in counts)
 
 
 def _print_columns(file: FileInfo) -> None:
@@ -765,7 +811,7 @@ def _tail(error: BaseException) -> str:
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Progress | None]:
     """Show a bar on a terminal once the work has taken a while."""
-    if not is_terminal(sys.stderr):
+    if is_quiet() or not is_terminal(sys.stderr):
         yield None
         return
     state = [0, 0]

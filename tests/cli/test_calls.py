@@ -106,6 +106,8 @@ def spark_calls(monkeypatch, tmp_path):
         ("inspect a", "inspect(['a'])"),
         ("inspect a b/*.parquet -c x -c y.z", "inspect(['a', 'b/*.parquet'], ['x', 'y.z'])"),
         ("inspect a --all --json", "inspect(['a'])"),
+        ("inspect a --verbose", "inspect(['a'])"),
+        ("verify a -q", "verify(['a'])"),
         ("inspect a --storage-option anon=true", "inspect(['a'], storage_options={'anon': True})"),
         (
             "inspect a --storage-option n=1 --storage-option key=1a=b",
@@ -377,6 +379,7 @@ def test_every_keyword_has_an_option(verb):
         "files_only",
         "null",
         "quiet",
+        "verbose",
         "absent",
         "only_absent",
         "count",
