@@ -98,12 +98,14 @@ class OpenIceberg:
                 self._table.refresh()
         except NoSuchTableError as error:
             raise not_found(f"the catalog no longer has the table {name}: {error}") from None
-        except ValueError as error:
-            if "UUID" not in str(error):
-                raise
-            raise UnsupportedError(
-                f"{name} was dropped and created again since it was loaded ({error}); load it again"
-            ) from None
+        except (ParquetBloomError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, ValueError) and "UUID" in str(error):
+                raise UnsupportedError(
+                    f"{name} was dropped and created again since it was loaded ({error}); load it again"
+                ) from None
+            raise UnsupportedError(f"pyiceberg cannot load {name} from its catalog: {error}") from error
         if self._table.metadata.table_uuid != loaded:
             raise UnsupportedError(f"{name} was dropped and created again since it was loaded; load it again")
 

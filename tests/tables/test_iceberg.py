@@ -152,6 +152,17 @@ def test_a_loaded_table_that_is_gone_or_another(catalog: Any) -> None:
         prune(made, "id = 5")
 
 
+def test_what_a_catalog_fails_with_is_told(catalog: Any, monkeypatch: Any) -> None:
+    made = lakes.partitioned(catalog, lakes.odd_rows())
+
+    def fail() -> None:
+        raise RuntimeError("database disk image is malformed")
+
+    monkeypatch.setattr(made, "refresh", fail)
+    with pytest.raises(UnsupportedError, match=r"cannot load n\.\w+ from its catalog: database disk image"):
+        open_table(made)
+
+
 def test_a_loaded_table_is_asked_for_its_newest_versions(catalog: Any, tmp_path: Path) -> None:
     made = lakes.iceberg(catalog, files=1)
     with lakes.connected(tmp_path) as other:
