@@ -344,7 +344,8 @@ def test_an_interrupt_in_the_middle(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 SLOW = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 from parquet_bloom.__main__ import main
 from parquet_bloom.storage import in_place
 from parquet_bloom.storage.listing import find
