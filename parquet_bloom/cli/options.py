@@ -64,11 +64,11 @@ def _no_condition(context: click.Context, _parameter: click.Parameter, paths: tu
     """Return the paths, of which none may be a condition, or a piece of one that the shell has taken apart."""
     for path in paths:
         if path.upper() in _OPERATORS and not Path(path).exists():
-            raise click.UsageError(f"{path!r} is no path; put a condition in quotes, such as \"id = 'x'\"")
+            raise click.UsageError(f"{path!r} is not a path; put a condition in quotes, such as \"id = 'x'\"")
         takes_one = any(option.name == "where" for option in context.command.params)
         may_be_path = "://" in path or set(path) & set("*?[") or Path(path).exists()
         if takes_one and set(path.upper().split()[1:]) & _OPERATORS and not may_be_path:
-            raise click.UsageError(f"{path!r} is no path; a condition goes behind --where")
+            raise click.UsageError(f"{path!r} is not a path; a condition goes behind --where")
     return paths
 
 

@@ -348,7 +348,7 @@ def coverage(files: Sequence[Any], columns: Sequence[Column], numbers: dict[str,
     return Chart(
         "Where there are filters",
         "Columns that have filters are blue, the darker the more row groups have one; where a file lacks the column, "
-        f"there is no cell.{_left_out(columns)}",
+        f"the cell is empty.{_left_out(columns)}",
         _heat(cells, _SHARES, "files" if each == 1 else f"files, {each:,} in a cell", legend=False),
     )
 

@@ -181,7 +181,7 @@ def _column(name: str, form: str, kind: str, stored: Stored | None) -> Column:
 
 
 class Bucket(NamedTuple, Generic[_T]):
-    """What one cell of a picture stands for: the numbers `first` to `last` of a sequence."""
+    """What one cell of a picture shows: the numbers `first` to `last` of a sequence."""
 
     place: int
     first: int

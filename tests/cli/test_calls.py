@@ -424,7 +424,7 @@ def test_the_list_of_commands_is_whole():
         ("prune a -w id = 5", "put a condition in quotes"),
         ("find a -w id in (5)", "put a condition in quotes"),
         ("advise a in", "put a condition in quotes"),
-        ("prune a 'id = 5'", "'id = 5' is no path; a condition goes behind --where"),
+        ("prune a 'id = 5'", "'id = 5' is not a path; a condition goes behind --where"),
         ("add a -c x --fpp lots", "'lots' is not a valid float"),
         ("add a -c x --max-bytes 1", "64"),
         ("add a -c x --jobs 0", "--jobs"),
