@@ -136,7 +136,13 @@ def block_contains(block: bytes | memoryview, hash: int) -> bool:
 
 def blocks_contain(blocks: bytes, hash: int) -> bytes:
     """Return for each of many blocks, one after the other, 1 if all eight bits of `hash` are set in it, else 0."""
-    return _kernel.check(blocks, _selecting(hash, len(blocks) // BLOCK_BYTES))
+    count = len(blocks) // BLOCK_BYTES
+    # The same hash is asked of one file after the other, which have few blocks each; a row of an index has many.
+    selecting = _selecting if count <= _FEW_BLOCKS else _selecting.__wrapped__
+    return _kernel.check(blocks, selecting(hash, count))
+
+
+_FEW_BLOCKS = 64
 
 
 @lru_cache(maxsize=64)
