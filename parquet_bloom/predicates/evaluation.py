@@ -99,8 +99,11 @@ class FileWithFooter:
 
     def facts(self, reader: StatisticsReader) -> Sequence[Facts]:
         """Return what is known about a leaf's column chunks, by row group."""
-        facts: list[Facts] | None = self.footer.derived.facts.get(reader.index)
-        return facts if facts is not None else _facts(self.footer, reader)
+        known = self.footer.derived.facts
+        if reader.index not in known:
+            known[reader.index] = chunk_facts(self.footer, reader)
+        facts: list[Facts] = known[reader.index]
+        return facts
 
 
 class BoundPredicate:
@@ -380,8 +383,8 @@ class Facts(NamedTuple):
     no_filter: str = ""
 
 
-def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
-    """Return the facts about a leaf's column chunks, and keep them with the footer."""
+def chunk_facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
+    """Return the facts about a leaf's column chunks, by row group."""
     no_filter = why_unusable(footer, reader.leaf)
     leaf = footer.leaves[reader.index]  # under its name in the file; a table may have another
     if (records := None if leaf.text_rule else footer.chunk_records(leaf)) is None:
@@ -395,7 +398,6 @@ def _facts(footer: Footer, reader: StatisticsReader) -> list[Facts]:
                 facts.append(Facts(None, known, location))
             else:
                 facts.append(_with_filter(footer, group, leaf, known, no_filter, record.filter_place))
-    footer.derived.facts[reader.index] = facts
     return facts
 
 

@@ -632,7 +632,19 @@ def stat_source(
     if os.sep != "/":
         path, name, relative = map(system.slashed, (path, name, relative))
         relative = relative.lstrip("/")
-    return Source(fs, path, name, status.st_size, version, relative, True, is_mtime_stable, named, base, is_unfamiliar)
+    return Source(
+        fs,
+        path,
+        name=name,
+        size=status.st_size,
+        version=version,
+        relative=relative,
+        is_local=True,
+        is_mtime_stable=is_mtime_stable,
+        named=named,
+        base=base,
+        is_unfamiliar=is_unfamiliar,
+    )
 
 
 def remote_source(

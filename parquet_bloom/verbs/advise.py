@@ -17,7 +17,7 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.sbbf import false_positive_rate, optimal_num_bytes
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path, parse_path
 from parquet_bloom.predicates.parsing import conditions_in, to_predicate
-from parquet_bloom.predicates.tree import And, Comparison, In, Not, Or, Predicate, Text
+from parquet_bloom.predicates.tree import And, Comparison, In, Or, Predicate, Text
 from parquet_bloom.predicates.typing import readings
 from parquet_bloom.results import FailedFile, Record, Table, count_text
 from parquet_bloom.storage.cache import Cache, footer_of
@@ -29,7 +29,7 @@ from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuil
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.verbs.keys import read_keys
 from parquet_bloom.verbs.opening import Opened, open_files
-from parquet_bloom.verbs.parallel import Progress, Ticker
+from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.samples import (
     Bounds,
     ColumnSample,
@@ -38,7 +38,6 @@ from parquet_bloom.verbs.samples import (
     Point,
     Reads,
     collect,
-    num_sampled,
     sample,
     sum_of,
 )
@@ -212,21 +211,21 @@ def advise(
     files, errors = _files(opened, decryption, limits, log)
     wanted = None if columns is None else [parse_path(one) for one in _listed(columns)]
     samples = collect(files, wanted)
-    asked = lookups is not None and keys is None
     _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
-    useful = [one for path, one in samples.items() if not _why_impossible(one) and (lookups is None or path in lookups)]
-    sample(useful, files, Ticker(progress, num_sampled(useful, files)), jobs)
+    wishes = {} if opened.table is None else wishes_of(opened.table.snapshot.properties)
+    of_interest = {
+        path: one for path, one in samples.items() if lookups is None or path in lookups or format_path(path) in wishes
+    }
+    sample([one for one in of_interest.values() if not _why_impossible(one)], files, jobs, progress)
     size = sum(source.size for source in opened.sources)
     scale = size / max(1, sum(file.source.size for file in files)) if len(opened.sources) > MOST_FILES else 1.0
     rows = []
-    wishes = {} if opened.table is None else wishes_of(opened.table.snapshot.properties)
     for path, one in samples.items():
-        values = None if lookups is None else lookups.get(path)
-        wish = wishes.get(format_path(path))
-        if wish is None and asked and values is None:
+        if path not in of_interest:
             rows.append(_no(one, "not worth it", "no condition compares it with = or IN"))
             continue
-        points = None if values is None else list(_points(one.leaf, values, timezone))
+        wish = wishes.get(format_path(path))
+        points = list(_points(one.leaf, lookups[path], timezone)) if lookups and path in lookups else None
         rate = wish[1] if fpp is None and wish is not None else fpp
         row = _advice(one, points, scale, rate, price)
         rows.append(row if wish is None else _wished(row, is_on=wish[0]))
@@ -254,7 +253,7 @@ def _listed(columns: Sequence[str] | str) -> list[str]:
 
 
 def _require(paths: Iterable[ColumnPath], files: Sequence[FileColumns], opened: Opened) -> None:
-    """Raise `ColumnNotFoundError` for a column that no file has, and that is no partition."""
+    """Raise `ColumnNotFoundError` for a column that no file has, and that is not a partition."""
     leaves = {leaf.path: leaf.name for file in files for leaf in file.leaves if leaf.path[0]}
     for path in paths:
         partitions = opened.table.partitions if opened.table else lambda source: source.partitions
@@ -302,8 +301,6 @@ def _equalities(node: Predicate) -> Iterator[tuple[ColumnPath, Any]]:
         case And(parts) | Or(parts):
             for part in parts:
                 yield from _equalities(part)
-        case Not(part):
-            yield from ()
         case Comparison() if node.plain_op == "=":
             yield node.column, node.value
         case In() if not node.is_negated:
@@ -447,7 +444,8 @@ def _advice(
     }
     if not missing:
         return _no(column, "has filters", "every row group has one", **figures)
-    advice, reason = _judged(now, with_filters, holding, figures["share"], scale)
+    why_few = ", as the files are sorted by it" if points is None else " for these values"
+    advice, reason = _judged(now, with_filters, holding, figures["share"], scale, why_few)
     return _no(column, advice, reason, **figures)
 
 
@@ -540,16 +538,13 @@ _LARGE_SHARE = 0.1
 
 
 def _judged(
-    now: Reads, with_filters: Reads, holding: Sequence[Group], share: float, scale: float
+    now: Reads, with_filters: Reads, holding: Sequence[Group], share: float, scale: float, why_few: str
 ) -> tuple[_Verdict, str]:
     total = scale * len(holding)
     if total < 2:
         return "not worth it", "there is one row group"
     if now.row_groups < _FEW:
-        return (
-            "not worth it",
-            f"statistics already leave {_count(now.row_groups)} of {_groups(total)}, as the files are sorted by it",
-        )
+        return "not worth it", f"statistics already leave {_count(now.row_groups)} of {_groups(total)}{why_few}"
     if with_filters.num_bytes > now.num_bytes / 2:
         return "not worth it", (
             f"a value is in {_count(with_filters.row_groups)} of the {_groups(now.row_groups)} that statistics leave"

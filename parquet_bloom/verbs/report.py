@@ -182,7 +182,7 @@ def _chunk_sizes(footer: Footer, leaf: LeafColumn, most: int) -> Iterator[int]:
 
 
 def _title(paths: Sequence[Any]) -> str:
-    """Return what the page is about; what is no path is an open file."""
+    """Return what the page is about; what is not a path is an open file."""
     names = [str(path) if isinstance(path, str | os.PathLike) else "an open file" for path in paths]
     named = without_secrets(", ".join(names[:_NAMED]))
     return named if len(names) <= _NAMED else f"{named} and {count_text(len(names) - _NAMED, 'more path')}"

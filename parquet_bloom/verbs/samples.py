@@ -16,14 +16,14 @@ from parquet_bloom.errors import ParquetBloomError, describe_error
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.predicates.binding import comparable_type
-from parquet_bloom.predicates.evaluation import FileWithFooter
+from parquet_bloom.predicates.evaluation import chunk_facts
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
 from parquet_bloom.values.encoding import hash_plain
 from parquet_bloom.values.ordering import Key, key_function
 from parquet_bloom.values.statistics import StatisticsReader
-from parquet_bloom.verbs.parallel import Ticker, map_in_order, num_threads
+from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,14 +110,13 @@ def collect(files: Sequence[FileColumns], paths: Iterable[ColumnPath] | None) ->
     wanted = None if paths is None else set(paths)
     columns: dict[ColumnPath, ColumnSample] = {}
     for number, file in enumerate(files):
-        known = FileWithFooter(file.footer)
         for seen in file.leaves:
             if (wanted is not None and seen.path not in wanted) or not seen.path[0]:
                 continue
             leaf = file.footer.leaves[seen.index]
             column = columns.setdefault(seen.path, ColumnSample(seen.path, leaf))
             is_alike = comparable_type(leaf) == comparable_type(column.leaf)
-            facts = known.facts(StatisticsReader(leaf))
+            facts = chunk_facts(file.footer, StatisticsReader(leaf))
             for row_group, (extent, fact) in enumerate(zip(file.footer.row_groups, facts, strict=True)):
                 if extent.num_rows == 0:
                     continue
@@ -138,12 +137,15 @@ def collect(files: Sequence[FileColumns], paths: Iterable[ColumnPath] | None) ->
 
 
 def sample(
-    columns: Iterable[ColumnSample], files: Sequence[FileColumns], ticker: Ticker, jobs: int | None = None
+    columns: Sequence[ColumnSample],
+    files: Sequence[FileColumns],
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Read the values of a few row groups of each column, the same ones for all columns as far as they have values."""
-    columns = list(columns)
     share = SAMPLED_BYTES // max(1, len(columns))
     work = [(column, number) for column in columns for number in _chosen(column, files, share)]
+    ticker = Ticker(progress, len(work))
 
     def read(item: tuple[ColumnSample, int]) -> tuple[ColumnSample, SampledGroup | str]:
         column, number = item
@@ -164,13 +166,6 @@ def sample(
     for column in columns:
         if column.sampled:
             column.error = None
-
-
-def num_sampled(columns: Iterable[ColumnSample], files: Sequence[FileColumns]) -> int:
-    """Return how many column chunks `sample` reads."""
-    columns = list(columns)
-    share = SAMPLED_BYTES // max(1, len(columns))
-    return sum(1 for column in columns for _ in _chosen(column, files, share))
 
 
 def _chosen(column: ColumnSample, files: Sequence[FileColumns], share: int) -> Iterator[int]:

@@ -105,6 +105,7 @@ def test_keys_and_conditions_are_what_is_looked_up(tmp_path):
     values = lake(folder, LAYOUTS["shared ids"][0])
     (absent,) = parquet_bloom.advise(folder, "k", keys=[200_000 + n for n in range(50)])
     assert (absent.groups_now, absent.advice) == (0, "not worth it")
+    assert "sorted" not in absent.reason
     (inside,) = parquet_bloom.advise(folder, "k", keys=values[:200])
     assert inside.advice == "add"
     asked = [f"k = {value}" for value in values[:200]]
@@ -321,6 +322,8 @@ def test_a_policy_brings_a_table_to_what_its_properties_say(iceberg):
     advice = {row.column: row for row in parquet_bloom.advise(table)}
     assert (advice["id"].advice, advice["id"].fpp) == ("add", 0.05)
     assert (advice["n"].advice, advice["n"].reason) == ("not worth it", "the table's properties say no")
+    (of_others,) = parquet_bloom.advise(table, "id", where="n = 1")
+    assert of_others.advice == "add", "what a table asks for does not depend on what is looked up"
     (row,) = parquet_bloom.add(table, table=True, policy=True)
     assert {one.column for one in row.filters} == {"id"}
     assert columns_with_filters(table) == [{"id"}]
