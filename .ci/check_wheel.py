@@ -11,7 +11,7 @@ WANTED = (
     "parquet_bloom/drawing/page.css",
     "parquet_bloom/drawing/page.html",
     "parquet_bloom/drawing/page.js",
-    "parquet_bloom/format/parquet_thrift/ttypes.py",
+    "parquet_bloom/format/_parquet_thrift/ttypes.py",
 )
 
 

@@ -117,7 +117,7 @@ def test_only_generated_code_imports_relatively() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
     }
-    assert all(name.startswith("format.parquet_thrift") for name in relative)
+    assert all(name.startswith("format._parquet_thrift") for name in relative)
 
 
 def test_every_module_has_its_room() -> None:

@@ -7,7 +7,7 @@
  *
  * After a change: thrift/generate
  */
-namespace py parquet_bloom.format.parquet_thrift
+namespace py parquet_bloom.format._parquet_thrift
 
 // ---- enums -------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
 from parquet_bloom.format.schema import ColumnPath, format_path, parse_path

@@ -22,6 +22,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.encryption import (
     SIGNATURE_BYTES,
     Decryption,
@@ -31,7 +32,6 @@ from parquet_bloom.format.encryption import (
     open_signed,
     read_sealed_filter,
 )
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, leaf_columns

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import Footer, Plan, pages_extent
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.format.thrift_io import decode

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from parquet_bloom.errors import CorruptFileError, NotParquetError, ParquetBloomError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC, Footer, Plan, pages_extent, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import MIN_PORTABLE_BYTES, read_header, write_header
 from parquet_bloom.format.splice import is_cut_off_splice

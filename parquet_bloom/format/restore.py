@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, most_footer_bytes, pages_extent, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.splice import splice_filters
 from parquet_bloom.format.thrift_io import decode

@@ -205,7 +205,7 @@ def read_header(data: ReadableBuffer, *, length: int | None = None) -> BloomFilt
     if (usual := usual_layout(length)) is not None and start.startswith(usual[1]):
         return BloomFilterHeader(usual[0], len(usual[1]))
     from parquet_bloom.format import thrift_io
-    from parquet_bloom.format.parquet_thrift.ttypes import BloomFilterHeader as HeaderStruct
+    from parquet_bloom.format._parquet_thrift.ttypes import BloomFilterHeader as HeaderStruct
 
     try:
         struct, header_length = thrift_io.decode(HeaderStruct, start)

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.encryption import open_pages
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
 from parquet_bloom.format.page_index import Page
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import COALESCE_LIMIT, ByteRange
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
 from parquet_bloom.format.thrift_io import decode, encode, varint

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import NewChunk, moved_index, pages_of
 from parquet_bloom.format.fields import (
     BINARY,
@@ -35,7 +36,6 @@ from parquet_bloom.format.fields import (
     text,
 )
 from parquet_bloom.format.footer import MAGIC, Footer, pages_extent
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage.columns import BATCH_BYTES, named_errors, read_extents

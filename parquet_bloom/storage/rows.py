@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.encryption import open_pages
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent, parse_footer, together
 from parquet_bloom.format.page_index import Page, read_places
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import encode

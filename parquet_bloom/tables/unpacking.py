@@ -21,8 +21,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import pages_extent, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode
 from parquet_bloom.storage.drive import metadata_bytes
 

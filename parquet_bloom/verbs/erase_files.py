@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError, describe_error
 from parquet_bloom.filters import hudi
 from parquet_bloom.filters.parquet import stored_filter, why_distrusted
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_offset_indexes, require_apart
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.format.thrift_io import decode

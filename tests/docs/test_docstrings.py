@@ -38,7 +38,7 @@ def examples() -> Iterator[doctest.DocTest]:
     """Yields the examples of every module but the ones that need Spark."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     for module in pkgutil.walk_packages(parquet_bloom.__path__, "parquet_bloom."):
-        if not re.match(r"parquet_bloom\.(_|__main__|spark|format\.parquet_thrift)", module.name):
+        if not re.match(r"parquet_bloom\.(_|__main__|spark|format\._parquet_thrift)", module.name):
             yield from (found for found in finder.find(importlib.import_module(module.name)) if found.examples)
 
 

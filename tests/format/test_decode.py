@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 
 SMALL = footer_bytes(fixture("pyarrow/small.parquet"))
@@ -54,7 +54,7 @@ HOSTILE = r"""
 import contextlib, pathlib, random, re, resource, sys
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.footer import parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode
 
 small = bytes.fromhex(sys.stdin.readline())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, PredicateError
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import (
     LeafColumn,
     LogicalType,

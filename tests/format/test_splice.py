@@ -31,7 +31,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.splice import splice_filters, splice_key_values
 from parquet_bloom.format.thrift_io import decode
 

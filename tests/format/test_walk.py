@@ -31,8 +31,8 @@ from hypothesis import strategies as st
 from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format import footer as module
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import Footer, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import encode
 
 SIZE = 10**9

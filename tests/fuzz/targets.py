@@ -25,6 +25,7 @@ from parquet_bloom.errors import CorruptFileError, LiteralError, ParquetBloomErr
 from parquet_bloom.filters import hudi, paimon
 from parquet_bloom.filters.stored import filters_in_footer, unusable_filters
 from parquet_bloom.format import page_index, probing, restore
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import (
     FilterLocation,
     Footer,
@@ -35,7 +36,6 @@ from parquet_bloom.format.footer import (
     read_footer,
     unpack_footer,
 )
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import BLOCK_BYTES, SplitBlockBloomFilter, read_header, write_header
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.format.splice import splice_filters, splice_key_values

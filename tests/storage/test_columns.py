@@ -13,7 +13,7 @@ import pytest
 from files import FIXTURES, PYARROW_CANNOT, SOUND, fixture, footer_bytes, names, opened, with_footer
 
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn, find_leaf, parse_path
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import columns

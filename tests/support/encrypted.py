@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from files import footer_bytes
 
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode, varint
 
 FOOTER, COLUMN_METADATA, FILTER_HEADER, FILTER_BITSET = 0, 1, 8, 9

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from parquet_bloom.filters import engines
 from parquet_bloom.filters.parquet import read_filters
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import MAGIC, Footer, read_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import PhysicalType
 from parquet_bloom.format.splice import splice_filters

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import xxhash
 from fsspec import AbstractFileSystem
 
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.thrift_io import encode
 

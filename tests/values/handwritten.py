@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import reference
 
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import PhysicalType
 from parquet_bloom.format.thrift_io import encode
 

@@ -19,7 +19,7 @@ from values.stored import plain_values
 
 import parquet_bloom
 from parquet_bloom import lookup, probe, prune
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import PhysicalType
 from parquet_bloom.predicates.tree import col
 from parquet_bloom.storage.cache import Cache

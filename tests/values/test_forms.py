@@ -24,7 +24,7 @@ from values.handwritten import ARROW, SPARK, column, file_of
 
 import parquet_bloom
 from parquet_bloom import lookup, probe, prune, verify
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import PhysicalType
 from parquet_bloom.predicates.tree import col
 from parquet_bloom.storage.cache import Cache

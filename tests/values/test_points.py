@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from values.handwritten import column, file_of
 
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import OUTSIDE, ChunkPlaces, Footer, parse_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.values.ordering import kernel_point, key_function
 from parquet_bloom.values.statistics import StatisticsReader

@@ -16,7 +16,7 @@ import pytest
 from files import footer_bytes, opened, with_footer
 
 from parquet_bloom import lookup
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.tree import col
 from parquet_bloom.values.statistics import StatisticsReader

@@ -13,8 +13,8 @@ from files import DAMAGED, fixture, table
 
 import parquet_bloom
 from parquet_bloom import Cache, Limits, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import read_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.restore import whole_prefixes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.thrift_io import decode, encode

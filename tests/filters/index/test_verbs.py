@@ -23,7 +23,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters import index_build
 from parquet_bloom.filters.index import IndexedColumn
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import optimal_num_bytes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.verbs import index

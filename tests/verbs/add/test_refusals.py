@@ -35,7 +35,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 
 

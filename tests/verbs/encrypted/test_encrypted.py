@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, Cache, Decryption, add, drop, inspect, lookup, probe, prune
 from parquet_bloom.cli.commands import main
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import read_footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import listing
 from parquet_bloom.storage.drive import run as run_plan

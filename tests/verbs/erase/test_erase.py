@@ -40,7 +40,7 @@ from parquet_bloom import (
     verify,
 )
 from parquet_bloom.cli.commands import main
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import local_files

@@ -12,9 +12,9 @@ import pytest
 from files import FIXTURES, PYARROW_CANNOT, SOUND, fixture, names, opened
 
 from parquet_bloom import erase, lookup, verify
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import pages_of
 from parquet_bloom.format.footer import Footer
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.format.thrift_io import decode
 from parquet_bloom.storage.columns import ColumnChunks

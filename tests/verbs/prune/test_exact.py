@@ -18,8 +18,8 @@ from stores import SimulatedStore
 from verbs.prune.test_properties import quick
 
 from parquet_bloom.errors import ConcurrentChangeError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.page_index import read_pages
-from parquet_bloom.format.parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.parsing import to_predicate
 from parquet_bloom.predicates.tree import In

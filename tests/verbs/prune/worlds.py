@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from files import footer_bytes, with_footer
 from hypothesis import strategies as st
 
-from parquet_bloom.format.parquet_thrift import ttypes
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Listed, Not, Or, Predicate, col
 
