@@ -790,9 +790,9 @@ def files_below(
     return sizes
 
 
-def is_directory(fs: Any, path: str) -> bool:
+def is_directory(fs: Any, path: str, *, literal: bool = False) -> bool:
     """Return whether `path`, as users write it, is a directory (or a glob, which means several files)."""
-    is_glob = any(c in path for c in "*?[")
+    is_glob = not literal and any(c in path for c in "*?[")
     if is_local(fs):
         return bool(fs.isdir(path)) or (is_glob and not fs.exists(path))
     info = _look(fs, fs._strip_protocol(path), path)

@@ -72,7 +72,7 @@ def add(
         max_bytes: The largest filter to write. The rate may get worse; the result has the rate you get.
         replace: Build filters again where there are sound ones.
         fill_lengths: Give kept filters the `bloom_filter_length` that older writers left out.
-        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        output: Write new files here and leave the old ones: a directory, or a path for one file.
         batch: With `table=`: files per commit.
         dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.

@@ -109,7 +109,7 @@ def drop(
         columns: Leaf columns. By default all.
         restore: Cut files back to what they were before filters were added.
         all: With `restore`: cut away what other programs have appended since, too.
-        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        output: Write new files here and leave the old ones: a directory, or a path for one file.
         dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.

@@ -94,7 +94,7 @@ def add_filter(
         fpp: The false-positive rate.
         max_entries: The most keys a dynamic filter is sized for.
         replace: Build the filter again where there is one.
-        output: Write new files here and leave the old ones: a path for one file, a directory for several.
+        output: Write new files here and leave the old ones: a directory, or a path for one file.
         dry_run: Only report what would be done. It reads the keys and reports the size.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.

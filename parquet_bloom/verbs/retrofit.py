@@ -339,11 +339,11 @@ def targets_of(sources: list[Source], given: Sequence[Any], output: PathLike | N
         raise UnsupportedError(
             f"{output} has no scheme; say {scheme}://{os.fspath(output).lstrip('/')} if you mean that"
         )
-    if len(given) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(given[0])):
+    is_one_file = len(given) == 1 and len(sources) == 1 and not is_directory(sources[0].fs, os.fspath(given[0]))
+    if is_one_file and not os.fspath(output).endswith("/"):
         target = join_output(fs, os.fspath(output))
-        if os.fspath(output).endswith("/") or is_directory(fs, target):
-            raise FilterExistsError(f"{output} is a directory; give the path of the file to write")
-        return [target]
+        if not is_directory(fs, target, literal=True):
+            return [target]
     targets = [join_output(fs, os.fspath(output), source.relative) for source in sources]
     if len(set(targets)) < len(targets):
         raise FilterExistsError(f"two of the files would become the same file below {output}; give one root for all")

@@ -175,11 +175,13 @@ def test_restore_is_for_all_columns(tmp_path: Path) -> None:
         drop(tmp_path, "id", restore=True)
 
 
-def test_an_output_that_is_called_a_directory_is_not_made_a_file(tmp_path: Path) -> None:
+def test_one_file_is_written_into_a_directory_or_under_a_new_name(tmp_path: Path) -> None:
     write(tmp_path / "x.parquet")
-    with pytest.raises(FilterExistsError, match="is a directory"):
-        add(tmp_path / "x.parquet", "id", output=f"{tmp_path}/out/")
-    assert snapshot(tmp_path).keys() == {"x.parquet"}
+    (tmp_path / "old").mkdir()
+    for output, target in [("new/", "new/x.parquet"), ("old", "old/x.parquet"), ("y[1].parquet", "y[1].parquet")]:
+        (row,) = add(tmp_path / "x.parquet", "id", output=f"{tmp_path}/{output}")
+        assert row.output == str(tmp_path / target)
+        assert (tmp_path / target).is_file()
 
 
 def test_two_files_that_would_become_one_are_refused(tmp_path: Path) -> None:
