@@ -179,6 +179,30 @@ def _refuse(path: str, error: str) -> None:
     say(f"{path}: {as_options(error)}", color="red", err=True)
 
 
+def _print_refused(files: Iterable[Any]) -> None:
+    """Print the files that were refused; of many with the same reason, the first one and how many there are."""
+    by_reason: dict[str, list[Any]] = {}
+    for file in files:
+        if file.error:
+            by_reason.setdefault(file.error, []).append(file)
+    for reason, alike in by_reason.items():
+        paths = [file.path for file in alike]
+        if len(paths) > _MOST_NAMED:
+            paths = [f"{paths[0]} and {count_text(len(paths) - 1, 'more file')}, which --json names"]
+        for path in paths:
+            _refuse(path, f"refused: {reason}")
+        for file in alike:
+            _print_notes(file)
+
+
+_MOST_NAMED = 3
+
+
+def _print_notes(file: Any) -> None:
+    for note in file.notes:
+        say(as_options(note), 2, color="yellow")
+
+
 def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
     from rich.table import Table
 
@@ -401,8 +425,7 @@ def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
 
     `can_add`: with what was given, `add --auto` chooses the same columns.
     """
-    for file in advice.errors:
-        _refuse(file.path, file.error)
+    print_errors(advice.errors)
     by_verdict: dict[str, list[ColumnAdvice]] = {}
     for row in advice:
         by_verdict.setdefault(row.advice, []).append(row)
@@ -583,8 +606,8 @@ def print_added(added: Added, told: str | None = None) -> None:
         for column in row.skipped_columns:
             _refuse(name, f"column {column.column} skipped: {column.reason}")
         if row.error:
-            _refuse(name, f"refused: {row.error}")
-        elif row.status == "unchanged":
+            continue
+        if row.status == "unchanged":
             say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}{_skipped(row)}")
         elif row.status == "planned":
             say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
@@ -592,8 +615,8 @@ def print_added(added: Added, told: str | None = None) -> None:
             worst = max((f.fpp for f in row.filters), default=0.0)
             rate = f", false positives at most {percent_text(worst)}" if row.filters else ""
             say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
-        for note in row.notes:
-            say(as_options(note), 2, color="yellow")
+        _print_notes(row)
+    _print_refused(added.rows)
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
 
@@ -661,8 +684,8 @@ def print_dropped(dropped: Dropped) -> None:
         name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
         would = "would be " if row.status == "planned" else ""
         if row.error:
-            _refuse(name, f"refused: {row.error}")
-        elif row.status == "unchanged":
+            continue
+        if row.status == "unchanged":
             say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}")
         elif row.bytes_freed:
             back = f"; {_older(row.filters_back)} back" if row.filters_back else ""
@@ -672,8 +695,8 @@ def print_dropped(dropped: Dropped) -> None:
             freed = f"--restore would free {size_text(row.bytes_restorable)}{back}"
             left = f"; {size_text(row.bytes_left)} stay in the file, {freed}"
             say(f"{name}: {count_text(row.cleared, 'filter')} {would}cleared{left if row.cleared else ''}")
-        for note in row.notes:
-            say(as_options(note), 2, color="yellow")
+        _print_notes(row)
+    _print_refused(dropped.rows)
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
 
 
@@ -685,16 +708,16 @@ def print_erased(erased: Erased) -> None:
         if row.rows_deleted_before:
             rows += f" (the table had already deleted {row.rows_deleted_before:,})"
         if row.error:
-            _refuse(row.path, f"refused: {row.error}")
-        elif row.status in ("written", "planned") and row.bytes_written:
+            continue
+        if row.status in ("written", "planned") and row.bytes_written:
             groups = f"{count_text(row.row_groups_copied, 'row group')} copied, {row.row_groups_rewritten:,} rewritten"
             about = "about " if would else ""
             say(f"{row.path}: {rows} {would}erased; {groups}, {about}{size_text(row.bytes_written)} written")
         elif row.status != "unchanged":
             whence = " from the table" if erased.version_before is not None else ""
             say(f"{row.path}: {rows} {would}erased, which are all; the file {would or 'was '}removed{whence}")
-        for note in row.notes:
-            say(as_options(note), 2, color="yellow")
+        _print_notes(row)
+    _print_refused(erased.rows)
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
     for index in erased.stale_indexes:
@@ -710,13 +733,13 @@ def print_recovered(recovered: Recovered) -> None:
     for row in recovered.rows:
         would = "would be " if row.status == "planned" else ""
         if row.error:
-            _refuse(row.path, f"refused: {row.error}")
-        elif row.bytes_cut:
+            continue
+        if row.bytes_cut:
             say(f"{row.path}: {would}cut back to what it was before `add`, by {count_text(row.bytes_cut, 'byte')}")
         else:
             say(f"{row.path}: {'nothing to do' if row.notes else 'whole, nothing to do'}")
-        for note in row.notes:
-            say(as_options(note), 2, color="yellow")
+        _print_notes(row)
+    _print_refused(recovered.rows)
     cut = sum(bool(row.bytes_cut) for row in recovered.rows)
     _print_total(len(recovered.rows), [], ", ".join(filter(None, (f"{cut:,} cut back", _refused(recovered)))))
 

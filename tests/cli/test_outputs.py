@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -380,3 +381,14 @@ def test_demo_keeps_the_sample_where_it_is_told(tmp_path):
     again = run("demo", "--keep", folder)
     assert again.exit_code == 2
     assert "File exists" in again.stderr
+
+
+def test_many_refusals_with_one_reason_are_a_line(tmp_path):
+    table = pa.table({"id": [1, 2]})
+    for _ in range(5):
+        deltalake.write_deltalake(tmp_path / "t", table, mode="append")
+    ran = run("add", tmp_path / "t", "-c", "id")
+    assert ran.exit_code == 2
+    (line,) = ran.stderr.splitlines()
+    assert " and 4 more files, which --json names: refused: " in line
+    assert len(run("add", tmp_path / "t", "-c", "id", "--json").stdout.splitlines()) == 5
