@@ -186,16 +186,22 @@ def _print_refused(files: Iterable[Any]) -> None:
         if file.error:
             by_reason.setdefault(file.error, []).append(file)
     for reason, alike in by_reason.items():
-        paths = [file.path for file in alike]
-        if len(paths) > _MOST_NAMED:
-            paths = [f"{paths[0]} and {count_text(len(paths) - 1, 'more file')}, which --json names"]
-        for path in paths:
-            _refuse(path, f"refused: {reason}")
+        names = [_name(file) for file in alike]
+        if len(names) > _MOST_NAMED:
+            names = [f"{names[0]} and {count_text(len(names) - 1, 'more file')}, which --json names"]
+        for name in names:
+            _refuse(name, f"refused: {reason}")
         for file in alike:
             _print_notes(file)
 
 
 _MOST_NAMED = 3
+
+
+def _name(file: Any) -> str:
+    """Return what a changed file is called: with the new one, if that is another."""
+    output = getattr(file, "output", None) or file.path
+    return str(file.path) if output == file.path else f"{file.path} -> {output}"
 
 
 def _print_notes(file: Any) -> None:
@@ -601,7 +607,7 @@ def print_errors(errors: Iterable[FailedFile]) -> None:
 def print_added(added: Added, told: str | None = None) -> None:
     """Print the outcome of each file: how many filters, or `told` instead of that."""
     for row in added.rows:
-        name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
+        name = _name(row)
         filters, size = told or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
         for column in row.skipped_columns:
             _refuse(name, f"column {column.column} skipped: {column.reason}")
@@ -681,7 +687,7 @@ def _skipped(row: Any) -> str:
 def print_dropped(dropped: Dropped) -> None:
     """Print the outcome of `drop`."""
     for row in dropped.rows:
-        name = row.path if row.output == row.path else f"{row.path} -> {row.output}"
+        name = _name(row)
         would = "would be " if row.status == "planned" else ""
         if row.error:
             continue
