@@ -49,7 +49,7 @@ def test_one_key_without_a_cache(bench: Bench, lake: Path, tmp_path: Path, copie
         turns=9 if copies < 100 else 3,
         x=count,
     )
-    bench.expect(taken["nothing remembered"].ratio(taken["DuckDB's probe"]), at_most=1.5)
+    bench.expect(taken["nothing remembered"].processor_ratio(taken["DuckDB's probe"]), at_most=1)  # it uses all cores
 
 
 @pytest.mark.parametrize(("columns", "row_groups"), [(10, 10), (100, 10), (100, 100), (1000, 10), (1000, 50)])

@@ -140,7 +140,7 @@ def sync(path: Path) -> None:
     os.close(fd)
 
 
-@pytest.mark.parametrize(("process", "at_most"), [(False, 1 / 6), (True, 1 / 4)], ids=["called", "process"])
+@pytest.mark.parametrize(("process", "at_most"), [(False, 1 / 6), (True, 1 / 3)], ids=["called", "process"])
 def test_add_beats_reading_and_rewriting(
     bench: Bench, events: Path, ndv: int, tmp_path: Path, process: bool, at_most: float
 ) -> None:
