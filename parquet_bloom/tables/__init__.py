@@ -145,31 +145,55 @@ def live_sources(
     `UnsupportedError` for an `as_of` of anything else, and what `find` and `snapshot_of` raise.
     """
     given = listed_paths(paths)
-    only = given[0] if len(given) == 1 else None
-    named = [at_home(os.fspath(path)) for path in given if not is_table(path) and not is_open_file(path)]
-    if catalog is not None or any(map(is_table, given)):
-        if only is None:
-            raise UnsupportedError("give only one table of a catalog at a time")
-        if filesystem is not None:
-            raise UnsupportedError("a table of a catalog takes storage_options=, not filesystem=")
-        snapshot = snapshot_of(
-            only, catalog=catalog, as_of=as_of, storage_options=storage_options, allow_outside=allow_outside
-        )
-    elif only is not None and filesystem is None and any(map(_may_be_table, named)):
-        snapshot = snapshot_of(named[0], as_of=as_of, storage_options=storage_options, allow_outside=allow_outside)
-    else:
-        snapshot = None
+    snapshot = _snapshot_named(given, catalog, as_of, filesystem, storage_options, allow_outside)
     if snapshot is not None:
         return snapshot.found(storage_options)
     if as_of is not None:
         raise UnsupportedError("as_of= needs the directory of one Delta, Iceberg, Hudi or Paimon table")
-    for path in named:
+    for path in _named_paths(given):
         if _may_be_table(path) and kind_of_path(path, storage_options, filesystem) in _NEVER_PLAIN:
             raise UnsupportedError(
                 f"{path} is the directory of a table, whose files may have other column names and may lie elsewhere: "
                 "give it alone, with storage_options= if it needs any"
             )
     return find(given, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
+
+
+def files_to_show(paths: Any, *, filesystem: Any = None, storage_options: StorageOptions = None) -> list[Source]:
+    """Return the files that `paths` name, whatever engines make of them; of one table the live ones."""
+    given = listed_paths(paths)
+    snapshot = _snapshot_named(given, None, None, filesystem, storage_options, allow_outside=False)
+    if snapshot is not None:
+        return snapshot.found(storage_options)[0]
+    return find(given, filesystem=filesystem, storage_options=storage_options)
+
+
+def _snapshot_named(
+    given: list[Any],
+    catalog: str | None,
+    as_of: int | str | None,
+    filesystem: Any,
+    storage_options: StorageOptions,
+    allow_outside: bool,
+) -> Snapshot | None:
+    """Return the snapshot of the one table that paths name, or None."""
+    only = given[0] if len(given) == 1 else None
+    if catalog is not None or any(map(is_table, given)):
+        if only is None:
+            raise UnsupportedError("give only one table of a catalog at a time")
+        if filesystem is not None:
+            raise UnsupportedError("a table of a catalog takes storage_options=, not filesystem=")
+        return snapshot_of(
+            only, catalog=catalog, as_of=as_of, storage_options=storage_options, allow_outside=allow_outside
+        )
+    named = _named_paths(given)
+    if only is None or filesystem is not None or not any(map(_may_be_table, named)):
+        return None
+    return snapshot_of(named[0], as_of=as_of, storage_options=storage_options, allow_outside=allow_outside)
+
+
+def _named_paths(given: list[Any]) -> list[str]:
+    return [at_home(os.fspath(path)) for path in given if not is_table(path) and not is_open_file(path)]
 
 
 _NEVER_PLAIN = ("Delta", "Iceberg")

@@ -18,14 +18,15 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import FailedFile, Table, count_text, size_text
-from parquet_bloom.storage.listing import PathLike, StorageOptions, find, listed
+from parquet_bloom.storage.listing import PathLike, StorageOptions
 from parquet_bloom.storage.local_files import new_file, refuse_parquet
+from parquet_bloom.tables import files_to_show, is_table, listed_paths
 from parquet_bloom.verbs.advise import Advice, advise
 from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect_sources
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import prune
 from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
-from parquet_bloom.verbs.verify import Verification, VerifiedFile, verify
+from parquet_bloom.verbs.verify import Verification, VerifiedFile, verify_sources
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,7 +86,8 @@ def report(
     The page needs no network and no other file. It needs the extra `[report]`.
 
     Args:
-        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
+        paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Of a
+            table its live files.
         output: The local file to write.
         columns: Leaf columns to show. By default all.
         where: A condition as for `prune`: the page then shows what it keeps, and why.
@@ -125,9 +127,9 @@ def report(
     refuse_parquet(target)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
-    paths = listed(paths)
+    paths = listed_paths(paths)
     where_they_are: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options}
-    sources = find(paths, **where_they_are)
+    sources = files_to_show(paths, **where_they_are)
     stored = Stored()
     inspection = inspect_sources(
         sources,
@@ -139,7 +141,14 @@ def report(
     )
     verified = verification if isinstance(verification, Verification) else None
     if verification is True:
-        verified = verify(paths, columns, jobs=jobs, decryption=decryption, progress=progress, **where_they_are)
+        verified = verify_sources(
+            sources,
+            columns,
+            jobs=jobs,
+            storage_options=storage_options,
+            decryption=decryption,
+            progress=progress,
+        )
     pruning = None
     if where is not None:
         pruning = prune(paths, where, timezone=timezone, decryption=decryption, progress=progress, **where_they_are)
@@ -182,13 +191,19 @@ def _chunk_sizes(footer: Footer, leaf: LeafColumn, most: int) -> Iterator[int]:
 
 
 def _title(paths: Sequence[Any]) -> str:
-    """Return what the page is about; what is not a path is an open file."""
-    names = [str(path) if isinstance(path, str | os.PathLike) else "an open file" for path in paths]
+    """Return what the page is about."""
+    names = [_named(path) for path in paths]
     named = without_secrets(", ".join(names[:_NAMED]))
     return named if len(names) <= _NAMED else f"{named} and {count_text(len(names) - _NAMED, 'more path')}"
 
 
 _NAMED = 3
+
+
+def _named(path: Any) -> str:
+    if isinstance(path, str | os.PathLike):
+        return str(path)
+    return "a table" if is_table(path) else "an open file"
 
 
 def _now() -> str:

@@ -157,8 +157,27 @@ def verify(
         >>> verified.is_sound, len(verified), sum(row.num_values for row in verified)
         (True, 4, 2000)
     """
+    return verify_sources(
+        find(paths, filesystem=filesystem, storage_options=storage_options),
+        columns,
+        jobs=jobs,
+        storage_options=storage_options,
+        decryption=decryption,
+        progress=progress,
+    )
+
+
+def verify_sources(
+    sources: list[Source],
+    columns: Sequence[str] | str | None,
+    *,
+    jobs: int | None,
+    storage_options: StorageOptions,
+    decryption: Decryption | None,
+    progress: Progress | None,
+) -> Verification:
+    """Return what `verify` does of files that were found."""
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     tick = Ticker(progress, sum(source.size for source in sources))
     at_once, threads = share_threads(jobs, len(sources))
 

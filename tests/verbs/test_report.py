@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -213,6 +214,19 @@ def test_it_shows_which_files_a_table_s_metadata_excludes(tmp_path: Path, output
         (file.path, file.excluded) for file in pruned.all_files if not file.is_kept
     ]
     assert len(seen.table("v")) == 1
+
+
+def test_a_table_is_its_live_files(tmp_path: Path, output: Path) -> None:
+    root = tmp_path / "t"
+    for start in (0, 100):
+        deltalake.write_deltalake(root, pa.table({"id": range(start, start + 100)}), mode="append")
+    deltalake.DeltaTable(root).optimize.compact()
+    parquet_bloom.add(root, "id", table=True)
+    (live,) = deltalake.DeltaTable(root).file_uris()
+    written = parquet_bloom.report(root, output, verification=True)
+    assert written.verification is not None
+    for files in (written.inspection.files, written.verification.files):
+        assert [Path(file.path).name for file in files] == [Path(live).name]
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["asked first", "given"])
