@@ -307,7 +307,9 @@ def add(
     "--keys",
     metavar="FILE",
     shell_complete=complete_path,
-    help="Keys as you look them up in the one --column: Parquet, CSV, or text with a key per line.",
+    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
+    help="Keys as you look them up in the one --column: Parquet, CSV, or text with a key per line; - is standard "
+    "input.",
 )
 @click.option("--fpp", type=float, help="The false-positive rate of the filters. [default: what fits each column]")
 @click.option("--price", type=float, metavar="MONEY", help="What reading 1 TB costs, to show what lookups save.")

@@ -12,6 +12,7 @@ OPTIONS = {
     "allow_unencrypted": "--allow-unencrypted",
     "any_name": "--any-name",
     "as_of": "--as-of",
+    "auto": "--auto",
     "catalog": "--catalog",
     "columns": "--column",
     "decryption": "--keys-file",
@@ -25,11 +26,15 @@ OPTIONS = {
     "max_expected_fpp": "--max-expected-fpp",
     "ndv": "--ndv",
     "output": "-o",
+    "policy": "--policy",
+    "price": "--price",
+    "queries": "--queries",
     "restore": "--restore",
     "storage_options": "--storage-option",
     "table": "--table",
     "timezone": "--timezone",
     "verification": "--verify",
+    "where": "--where",
 }
 
 _KEYWORD = re.compile(rf"(?<![^\s(])({'|'.join(OPTIONS)})=(?:True)?(?=[\s,;.:)]|$)")

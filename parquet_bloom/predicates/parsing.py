@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.format.schema import ColumnPath
@@ -85,11 +85,54 @@ def _by_sqlglot(text: str) -> Predicate:
         raise PredicateError("the condition is nested too deeply") from None
 
 
-def conditions_in(statements: str) -> list[Predicate]:
+PARAMETER = object()
+"""Stands in a condition of a statement for a value that the statement does not have, such as `?`."""
+
+
+class Conditions(NamedTuple):
+    """The conditions of some SQL statements, and what was not understood: the first error, of how many statements."""
+
+    found: list[Predicate]
+    num_statements: int
+    num_errors: int
+    first_error: PredicateError | None
+
+
+def conditions_in(statements: str) -> Conditions:
     """Return the conditions in the WHERE and JOIN clauses of SQL statements, columns without their tables' names.
 
-    Raises `PredicateError` if a statement does not parse.
+    Parameters, such as `?` and `:id`, are `PARAMETER`. Statements that do not parse are counted.
     """
+    found: list[Predicate] = []
+    errors: list[PredicateError] = []
+    pieces = _statements_of(statements)
+    for line, piece in pieces:
+        try:
+            found += _conditions_of(piece)
+        except PredicateError as error:
+            errors.append(PredicateError(f"the statement at line {line:,}: {error}"))
+    return Conditions(found, len(pieces), len(errors), errors[0] if errors else None)
+
+
+def _statements_of(text: str) -> list[tuple[int, str]]:
+    """Return the statements with the lines that they begin in; semicolons end them."""
+    from sqlglot import Dialect, TokenType
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tokens = Dialect.get_or_raise("spark").tokenize(text)
+        stops = [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]
+    except SqlglotError:  # a quote without its other one: which semicolons are text is not known
+        stops = [found.start() for found in re.finditer(";", text)]
+    pieces = []
+    for start, stop in zip([0, *(stop + 1 for stop in stops)], [*stops, len(text)], strict=True):
+        piece = text[start:stop]
+        first = start + len(piece) - len(piece.lstrip())
+        pieces.append((text.count("\n", 0, first) + 1, piece.strip()))
+    return [(line, piece) for line, piece in pieces if piece]
+
+
+def _conditions_of(text: str) -> list[Predicate]:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -97,7 +140,7 @@ def conditions_in(statements: str) -> list[Predicate]:
     found = []
     try:
         with _silent():
-            parsed = sqlglot.parse(statements, read="spark")
+            parsed = sqlglot.parse(text, read="spark")
         for statement in filter(None, parsed):
             tables = {name for table in statement.find_all(exp.Table) for name in (table.name, table.alias)}
             for column in statement.find_all(exp.Column):
@@ -106,11 +149,13 @@ def conditions_in(statements: str) -> list[Predicate]:
                         column.set(part, None)
             clauses = [clause.this for clause in statement.find_all(exp.Where)]
             clauses += [on for join in statement.find_all(exp.Join) if (on := join.args.get("on"))]
-            found += [require_shallow(_Translator().predicate(clause)) for clause in clauses]
+            found += [require_shallow(_StatementTranslator().predicate(clause)) for clause in clauses]
     except SqlglotError as error:
-        raise _parse_error(statements, error) from None
+        raise _parse_error(text, error, "it") from None
     except RecursionError:
-        raise PredicateError("a statement is nested too deeply") from None
+        raise PredicateError("it is nested too deeply") from None
+    except (ArithmeticError, AttributeError, LookupError) as error:
+        raise PredicateError(f"it cannot be parsed: {error!r}") from error
     return found
 
 
@@ -173,7 +218,7 @@ _NOT_COLUMNS = frozenset(_WORDS.split())
 """Names that are something else in SQL, at least to sqlglot."""
 
 
-def _parse_error(text: str, error: Any) -> PredicateError:
+def _parse_error(text: str, error: Any, what: str = "the condition") -> PredicateError:
     details = getattr(error, "errors", None) or [{}]
     description = details[0].get("description") or str(error).splitlines()[0]
     if "<class " in description:  # sqlglot names its own classes where an operand is missing
@@ -188,7 +233,7 @@ def _parse_error(text: str, error: Any) -> PredicateError:
         starts = [0, *(end.end() for end in re.finditer(r"\r\n|\r|\n", text))]  # all three end a line to sqlglot
         position = min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
     at = f" at character {position + 1}" if position is not None else ""
-    return PredicateError(f"the condition does not parse{at}: {description.rstrip('.')}", position=position)
+    return PredicateError(f"{what} does not parse{at}: {description.rstrip('.')}", position=position)
 
 
 class _NotLiteral(Exception):
@@ -304,6 +349,13 @@ class _Translator:
                 if all(re.fullmatch("[0-9]{1,4}", text) for text in parameters):
                     return _decimal(value, list(map(int, parameters)))
         raise _NotLiteral
+
+
+class _StatementTranslator(_Translator):
+    def literal(self, node: Any) -> Any:
+        if isinstance(_bare(node), self._exp.Placeholder | self._exp.Parameter):
+            return PARAMETER
+        return super().literal(node)
 
 
 def _decimal(value: Text | int | Decimal, parameters: list[int]) -> Decimal:

@@ -6,17 +6,19 @@ the value, and from the values of a few row groups, which say in how many of tho
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError, describe_error
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, describe_error
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.sbbf import false_positive_rate, optimal_num_bytes
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path, parse_path
-from parquet_bloom.predicates.parsing import conditions_in, to_predicate
+from parquet_bloom.predicates.parsing import PARAMETER, conditions_in, to_predicate
 from parquet_bloom.predicates.tree import And, Comparison, In, Or, Predicate, Text
 from parquet_bloom.predicates.typing import readings
 from parquet_bloom.results import FailedFile, Record, Table, count_text
@@ -41,6 +43,8 @@ from parquet_bloom.verbs.samples import (
     sample,
     sum_of,
 )
+
+LOG = logging.getLogger("parquet_bloom")
 
 MOST_FILES = 2000
 """Files that are looked at; of more, so many at random."""
@@ -159,7 +163,7 @@ def advise(
         columns: Leaf columns. By default all.
         where: Conditions as they are asked, one or a list. Columns that none of them compares with `=` or `IN` are not
             worth a filter.
-        queries: A file of SQL statements, whose conditions are taken instead.
+        queries: A file of SQL statements, whose conditions are taken instead. Those that do not parse are left out.
         keys: Keys as they are looked up, in the one column that is given.
         fpp: The false-positive rate of the filters. By default one is chosen for each column.
         price: What reading 1 TB (10^12 bytes) costs.
@@ -184,7 +188,7 @@ def advise(
     Raises:
         FileNotFoundError: A path names nothing.
         ColumnNotFoundError: No file has one of the columns.
-        PredicateError: A condition does not parse.
+        PredicateError: A condition does not parse, or none of the statements.
         LiteralError: A column cannot be compared with any of the values.
         ValueError: An option has a value that makes no sense.
 
@@ -194,7 +198,7 @@ def advise(
         [('id', 'has filters'), ('user', 'not worth it')]
     """
     if sum(one is not None for one in (where, queries, keys)) > 1:
-        raise ValueError("give one of where=, queries= and keys=")
+        raise ValueError("give one of where=, queries=, keys=")
     _check(columns, keys, fpp, price)
     lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries)
     opened = open_files(
@@ -212,6 +216,8 @@ def advise(
     wanted = None if columns is None else [parse_path(one) for one in _listed(columns)]
     samples = collect(files, wanted)
     _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
+    if queries is not None and lookups is not None:
+        lookups = _as_spelled(lookups, samples)
     wishes = {} if opened.table is None else wishes_of(opened.table.snapshot.properties)
     of_interest = {
         path: one for path, one in samples.items() if lookups is None or path in lookups or format_path(path) in wishes
@@ -225,7 +231,8 @@ def advise(
             rows.append(_no(one, "not worth it", "no condition compares it with = or IN"))
             continue
         wish = wishes.get(format_path(path))
-        points = list(_points(one.leaf, lookups[path], timezone)) if lookups and path in lookups else None
+        values = lookups.get(path) if lookups else None
+        points = list(_points(one.leaf, values, timezone)) if values else None
         rate = wish[1] if fpp is None and wish is not None else fpp
         row = _advice(one, points, scale, rate, price)
         rows.append(row if wish is None else _wished(row, is_on=wish[0]))
@@ -242,7 +249,7 @@ def advise(
 def _check(columns: Any, keys: Any, fpp: float | None, price: float | None) -> None:
     if fpp is not None and not 0 < fpp < 1:
         raise ValueError(f"fpp= must be between 0 and 1, not {fpp}")
-    if price is not None and not price >= 0:
+    if price is not None and not 0 <= price < math.inf:
         raise ValueError(f"price= must be 0 or more, not {price}")
     if keys is not None and (columns is None or len(_listed(columns)) != 1):
         raise ValueError("keys= needs columns= with the one column that they are looked up in")
@@ -276,6 +283,8 @@ Lookups = dict[ColumnPath, list[Any]]
 def _lookups_of_keys(keys: Any, columns: Sequence[str] | str | None) -> Lookups:
     (name,) = _listed(columns or ())
     known = read_keys(keys, name)
+    if not len(known):
+        raise ValueError("keys= has no keys")
     values = [known.literals[at] for at in _spread(len(known), MOST_LOOKUPS)]
     return {parse_path(name): [Text(str(one)) if known.are_text else one for one in values]}
 
@@ -285,15 +294,43 @@ def _lookups(where: Any, queries: PathLike | None) -> Lookups | None:
     if where is None and queries is None:
         return None
     if queries is not None:
-        conditions = conditions_in(Path(queries).read_text("utf-8"))
+        conditions = _conditions_of_file(Path(queries))
     else:
         are_many = isinstance(where, list) and all(isinstance(one, str) for one in where)
         conditions = [to_predicate(one) for one in (where if are_many else [where])]
     found: Lookups = {}
     for condition in conditions:
         for path, value in _equalities(condition):
-            found.setdefault(path, []).append(value)
+            found.setdefault(path, []).extend([] if value is PARAMETER else [value])
     return {path: [values[at] for at in _spread(len(values), MOST_LOOKUPS)] for path, values in found.items()}
+
+
+def _conditions_of_file(path: Path) -> list[Predicate]:
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8; queries= takes SQL statements") from None
+    read = conditions_in(text)
+    if read.first_error is not None:
+        if read.num_errors == read.num_statements:
+            raise PredicateError(f"{path}: {read.first_error}")
+        of_all = f"{read.num_errors:,} of {count_text(read.num_statements, 'statement')}"
+        LOG.warning("%s: %s left out, as they do not parse; %s", path, of_all, read.first_error)
+    return read.found
+
+
+def _as_spelled(lookups: Lookups, paths: Iterable[ColumnPath]) -> Lookups:
+    """Return the lookups under the columns' own names: most engines do not tell upper from lower case."""
+    known = set(paths)
+    spelled: dict[str, list[ColumnPath]] = {}
+    for path in known:
+        spelled.setdefault(format_path(path).casefold(), []).append(path)
+    found: Lookups = {}
+    for path, values in lookups.items():
+        alike = [path] if path in known else spelled.get(format_path(path).casefold(), [])
+        for each in alike or [path]:
+            found.setdefault(each, []).extend(values)
+    return found
 
 
 def _equalities(node: Predicate) -> Iterator[tuple[ColumnPath, Any]]:
@@ -415,6 +452,8 @@ def _advice(
 ) -> ColumnAdvice:
     if reason := _why_impossible(column):
         return _no(column, "not possible", reason)
+    if points == []:
+        return _no(column, "not worth it", "it is compared with no value that it can hold")
     if not column.sampled:
         return _no(column, "not possible", column.error or "none of its values could be read")
     lookup = _measured(column, points, scale)

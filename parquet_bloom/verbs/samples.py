@@ -227,7 +227,8 @@ def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
                 drawn.append(plain)
             elif generator.random() < len(present) / seen:
                 drawn[generator.randrange(_DRAWN)] = plain
-    key = key_function(leaf)
+    # A value of a type that the column's bounds do not have is not compared with them.
+    key = key_function(leaf) if comparable_type(leaf) == comparable_type(column.leaf) else None
     points = [Point(key(plain) if key else None, hash_plain(plain)) for plain in drawn if not is_nan(leaf, plain)]
     return SampledGroup(number, pc.unique(pa.chunked_array(arrays, pa.uint64()).combine_chunks()), points)
 

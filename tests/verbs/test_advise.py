@@ -184,6 +184,65 @@ def test_the_command_line_names_the_way_to_add_them(tmp_path):
     assert ran.stdout.startswith("no column is worth a filter that has none yet")
 
 
+def test_statements_are_those_of_a_log(tmp_path, caplog):
+    folder = tmp_path / "lake"
+    values = lake(folder, LAYOUTS["shared ids"][0], files=2)
+
+    def advised(sql):
+        (tmp_path / "asked.sql").write_bytes(sql.encode())
+        return {row.column: row for row in parquet_bloom.advise(folder, queries=tmp_path / "asked.sql")}["k"]
+
+    known = advised(f"SELECT * FROM lake WHERE k = {values[0]}")
+    assert advised(f"\ufeffSELECT * FROM lake\r\nWHERE K = {values[0]};\r\n") == known
+    assert not caplog.text
+    assert advised(f"SELECT ((;\n\nSELECT * FROM lake WHERE k = {values[0]}") == known
+    assert "1 of 2 statements left out, as they do not parse; the statement at line 1: it does not" in caplog.text
+    assert advised(f"SELECT 'a;\nSELECT * FROM lake WHERE k = {values[0]}") == known
+    (any_row,) = parquet_bloom.advise(folder, "k")
+    for parameter in ("?", ":id", "@id", "$1"):
+        assert advised(f"SELECT * FROM lake WHERE k = {parameter} OR k IN ({parameter})") == any_row
+    assert advised("SELECT * FROM lake WHERE k <> ?").reason == "no condition compares it with = or IN"
+    with pytest.raises(parquet_bloom.PredicateError, match="at line 2: it does not parse"):
+        advised("\nSELECT ((")
+    (tmp_path / "binary.sql").write_bytes(bytes([255, 0]))
+    with pytest.raises(ValueError, match="not text in UTF-8"):
+        parquet_bloom.advise(folder, queries=tmp_path / "binary.sql")
+
+
+def test_values_that_no_row_can_have(tmp_path):
+    folder = tmp_path / "lake"
+    lake(folder, LAYOUTS["shared ids"][0], files=2)
+    for condition in ("k = NULL", "k = 5.5"):
+        (row,) = parquet_bloom.advise(folder, "k", where=condition)
+        assert (row.advice, row.reason) == ("not worth it", "it is compared with no value that it can hold")
+    with pytest.raises(ValueError, match="no keys"):
+        parquet_bloom.advise(folder, "k", keys=[])
+
+
+def test_a_column_of_several_types(tmp_path):
+    r = random.Random(1)
+    for name, column in (
+        ("text", [digest(n) for n in range(4000)]),
+        ("whole", [r.getrandbits(60) for _ in range(4000)]),
+    ):
+        table = pa.table({"id": column, "pad": [r.randbytes(80) for _ in range(4000)]})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1000)
+    (row,) = parquet_bloom.advise(tmp_path, "id")
+    assert (row.advice, row.groups_now) == ("add", pytest.approx(8, abs=2))
+
+
+def test_the_command_line_names_its_options(tmp_path):
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
+    (tmp_path / "keys").write_text("1\n")
+    for options, said in (
+        (("--price", "nan"), "--price must be 0 or more, not nan"),
+        (("--price", "inf"), "--price must be 0 or more, not inf"),
+        (("-w", "id = 1", "--queries", "x"), "give one of --where, --queries, --keys"),
+    ):
+        ran = CliRunner().invoke(main, ["advise", str(tmp_path), *options])
+        assert (ran.exit_code, said in ran.stderr) == (2, True), ran.stderr
+
+
 def test_why_not(tmp_path):
     r = random.Random(1)
     table = pa.table(
