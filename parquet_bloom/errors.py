@@ -41,7 +41,9 @@ class CorruptFileError(ParquetBloomError, ValueError):
     """
 
     def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
-        self.message, self.path, self.offset = message, path, offset
+        self.message = message
+        self.path = path
+        self.offset = offset
         super().__init__(message)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,6 +19,19 @@ from parquet_bloom.cli.output import QUIET, hide_options, is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
+
+
+class Decorator(Protocol):
+    """What gives a command an argument or an option."""
+
+    def __call__(self, command: _Command, /) -> _Command:
+        """Return the command, with it."""
+
+
+if TYPE_CHECKING:
+    _WholeNumber = click.ParamType[int, Any]
+else:
+    _WholeNumber = click.ParamType  # which is not generic in every version that is supported
 
 
 class TakesNegatives(click.Command):
@@ -35,7 +48,7 @@ class TakesNegatives(click.Command):
             raise click.UsageError(f"Missing argument: give {pieces}", ctx) from missing
 
 
-class Count(click.ParamType):  # type: ignore[type-arg]
+class Count(_WholeNumber):
     """A whole number, which may be written as `1e6` or `1_000_000`."""
 
     name = "integer"
@@ -74,7 +87,7 @@ def _no_condition(context: click.Context, _parameter: click.Parameter, paths: tu
 
 _OPERATORS = {"=", "==", "<>", "!=", "IN", "IS", "LIKE", "AND", "OR", "NOT", "BETWEEN"}
 
-paths_argument = click.argument(
+paths_argument: Decorator = click.argument(
     "paths",
     nargs=-1,
     required=True,
@@ -82,23 +95,25 @@ paths_argument = click.argument(
     shell_complete=complete_path,
     callback=_no_condition,
 )
-root_argument = click.argument("root", metavar="PATH", shell_complete=complete_path)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-columns_option = click.option(
+root_argument: Decorator = click.argument("root", metavar="PATH", shell_complete=complete_path)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+columns_option: Decorator = click.option(
     "-c", "--column", "columns", multiple=True, metavar="COLUMN", help="A leaf column, such as user.id. Repeatable."
 )
-jobs_option = click.option("--jobs", type=click.IntRange(1), help="Number of threads. [default: one per processor]")
-output_option = click.option(
+jobs_option: Decorator = click.option(
+    "--jobs", type=click.IntRange(1), help="Number of threads. [default: one per processor]"
+)
+output_option: Decorator = click.option(
     "-o",
     "--output",
     metavar="PATH",
     shell_complete=complete_path,
     help="Write new files here; the old ones stay as they are.",
 )
-dry_run_option = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
-keep_mtime_option = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
-strict_option = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
-keys_option = click.option(
+dry_run_option: Decorator = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
+keep_mtime_option: Decorator = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
+strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
+keys_option: Decorator = click.option(
     "-k",
     "--keys",
     required=True,
@@ -107,33 +122,37 @@ keys_option = click.option(
     callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
     help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
 )
-timezone_option = click.option(
+timezone_option: Decorator = click.option(
     "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
 )
-complain_option = click.option(
+complain_option: Decorator = click.option(
     "--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of keeping it."
 )
-as_of_option = click.option("--as-of", metavar="VERSION", help="Read a table as of an earlier version or time.")
-catalog_option = click.option(
+as_of_option: Decorator = click.option(
+    "--as-of", metavar="VERSION", help="Read a table as of an earlier version or time."
+)
+catalog_option: Decorator = click.option(
     "--catalog", metavar="NAME", help="PATH is namespace.table in this catalog of pyiceberg's configuration (Iceberg)."
 )
-table_option = click.option(
+table_option: Decorator = click.option(
     "--table",
     type=click.Choice(["auto", "delta", "iceberg"]),
     is_flag=False,
     flag_value="auto",
     help="PATH is a table: write new files beside the old ones, and swap them in with a commit.",
 )
-outside_option = click.option(
+outside_option: Decorator = click.option(
     "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
 )
-unencrypted_option = click.option(
+unencrypted_option: Decorator = click.option(
     "--allow-unencrypted",
     is_flag=True,
     help="Also index encrypted files, although the index is not encrypted.",
 )
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer.")
-messages_option = click.option(
+quiet_option: Decorator = click.option(
+    "-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer."
+)
+messages_option: Decorator = click.option(
     "-q",
     "--quiet",
     is_flag=True,
@@ -141,15 +160,15 @@ messages_option = click.option(
     callback=lambda context, option, value: context.meta.update({QUIET: value}),
     help="Print only errors and warnings.",
 )
-absent_option = click.option(
+absent_option: Decorator = click.option(
     "--absent",
     is_flag=True,
     help="For scripts: exit with 0 if nothing can match, with 1 if something might.",
 )
-force_option = click.option(
+force_option: Decorator = click.option(
     "--force", is_flag=True, help="Change files even if they belong to a Delta, Iceberg, Hudi or Paimon table."
 )
-any_name_option = click.option(
+any_name_option: Decorator = click.option(
     "--any-name", is_flag=True, help="In a directory, also change files without a Parquet name."
 )
 

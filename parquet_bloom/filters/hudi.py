@@ -124,7 +124,9 @@ class SimpleFilter:
             raise ValueError(f"a filter cannot have {num_bits} bits and {num_hashes} hashes of type {hash_type}")
         if bits is not None and len(bits) != size:
             raise ValueError(f"{num_bits} bits take {size} bytes, not {len(bits)}")
-        self.num_bits, self.num_hashes, self.hash_type = num_bits, num_hashes, hash_type
+        self.num_bits = num_bits
+        self.num_hashes = num_hashes
+        self.hash_type = hash_type
         self._bits = bytearray(size) if bits is None else bytearray(bits)
         if num_bits % 8:
             self._bits[-1] &= (1 << num_bits % 8) - 1  # padding is ignored, and written as 0
@@ -201,9 +203,12 @@ class DynamicFilter:
         if not 0 < row_entries <= _MAX_INT32:
             raise ValueError(f"a row needs at least one key, not {row_entries}")
         self._rows = [SimpleFilter(num_bits, num_hashes)]
-        self.num_bits, self.num_hashes, self.hash_type = num_bits, num_hashes, MURMUR
-        self.row_entries, self.num_since_row, self._max_entries = row_entries, 0, max_entries
-        self._is_bounded, self._cursor = False, 0
+        self.num_bits = num_bits
+        self.num_hashes = num_hashes
+        self.hash_type: int = MURMUR
+        self.row_entries = row_entries
+        self.num_since_row: int = 0
+        self._max_entries, self._is_bounded, self._cursor = max_entries, False, 0
 
     @classmethod
     def sized_for(cls, num_entries: int, fpp: float, max_entries: int) -> DynamicFilter:

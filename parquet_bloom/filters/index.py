@@ -363,7 +363,9 @@ class BloomIndex:
         log: RequestLog | None = None,
     ) -> None:
         self.version = version
-        self.lost = frozenset(segment.name for segment in version.segments if not _is_there(segment, sources))
+        self.lost: frozenset[str] = frozenset(
+            segment.name for segment in version.segments if not _is_there(segment, sources)
+        )
         self._sources = {name: sources[name] for segment in self._segments for name in segment.sizes}
         self._blocks = [blocks for segment in self._segments for blocks in segment.blocks]
         self._cache, self._key, self._log = cache, key, log

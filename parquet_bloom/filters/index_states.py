@@ -56,17 +56,17 @@ class States:
         try:
             start = 4 + int.from_bytes(data[:4], "little")
             header = json.loads(data[4:start])
-            self.column_names = _texts(header["columns"])
-            self.problem_texts = _texts(header["problems"])
+            self.column_names: list[str] = _texts(header["columns"])
+            self.problem_texts: list[str] = _texts(header["problems"])
             end = start + FINGERPRINT_BYTES * _count(header["files"], (len(data) - start) // FINGERPRINT_BYTES)
             steps = range(start, end, FINGERPRINT_BYTES)
-            self.fingerprints = [data[step : step + FINGERPRINT_BYTES] for step in steps]
-            self.of = {}
+            self.fingerprints: list[bytes] = [data[step : step + FINGERPRINT_BYTES] for step in steps]
+            self.of: dict[str, array[int]] = {}
             for (name, kind), length in zip(_SECTIONS.items(), header["sections"], strict=True):
                 self.of[name] = _numbers(data[end : end + length], kind)
                 end += length
             self._require_sound()
-            self.row_groups = RowGroups(self.of["group_counts"], self.of["num_rows"], self.of["bounds"])
+            self.row_groups: RowGroups = RowGroups(self.of["group_counts"], self.of["num_rows"], self.of["bounds"])
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError, zlib.error) as error:
             raise CorruptFileError(f"an index's states cannot be read: {error}") from error
 

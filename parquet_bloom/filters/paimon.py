@@ -587,7 +587,8 @@ class PaimonFilter:
 
     def __init__(self, payload: bytes, column: ColumnPath, kind: str) -> None:
         _type(kind)
-        self.column, self.kind = column, kind
+        self.column = column
+        self.kind = kind
         self._num_hashes, self._bits = int.from_bytes(payload[:4], "big", signed=True), payload[4:]
         if not self._bits or len(self._bits) > _MOST_BITS // 8:
             raise CorruptFileError(f"a bloom filter cannot have {len(payload):,} bytes")

@@ -112,7 +112,7 @@ class Assembly:
         raw = footer.raw
         self._starts = structs_in(raw, last_field(raw, 0, _ROW_GROUPS, LIST))
         self._groups: list[_Group] = []
-        self.position = 0
+        self.position: int = 0
 
     def begin(self) -> bytes:
         """Return the file's first bytes."""

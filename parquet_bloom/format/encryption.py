@@ -115,7 +115,7 @@ class Decryption:
         self._unwrapped: dict[str, bytes] = {}  # keys that encrypt keys, by their id
         if aad_prefix is not None and not isinstance(aad_prefix, bytes):
             raise TypeError(f"the AAD prefix must be bytes, not {type(aad_prefix).__name__}")
-        self.aad_prefix = aad_prefix
+        self.aad_prefix: bytes | None = aad_prefix
 
     @classmethod
     def from_json(cls, text: str) -> Decryption:
@@ -326,7 +326,7 @@ class FileCipher:
         self._aad = _file_aad(algorithm, decryption.aad_prefix)
         self._has_tagged_pages = algorithm.AES_GCM_V1 is not None
         self._keys: dict[tuple[ColumnPath, bytes | None], bytes | ParquetBloomError | None] = {}
-        self.has_plain_footer = has_plain_footer
+        self.has_plain_footer: bool = has_plain_footer
 
     @property
     def is_bound(self) -> bool:

@@ -49,7 +49,7 @@ from array import array
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
@@ -249,7 +249,7 @@ class SplitBlockBloomFilter:
     (True, False)
     """
 
-    __hash__ = None  # type: ignore[assignment]  # it changes with every insert
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes with every insert
 
     def __init__(self, num_bytes: int) -> None:
         """Make an empty filter of `num_bytes`, a positive multiple of 32."""

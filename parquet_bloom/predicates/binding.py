@@ -155,7 +155,7 @@ class Binder:
     ) -> None:
         self._predicate, self._timezone, self._case_sensitive = predicate, timezone, case_sensitive
         self._conflicting, self._view = conflicting, view
-        self.findings = Findings()
+        self.findings: Findings = Findings()
         self._unproved: dict[str, str] = {}
         self._of_file: dict[Any, tuple[Any, BoundPredicate]] = {}
         self._of_leaf: dict[tuple[int, LeafColumn], BoundPredicate] = {}

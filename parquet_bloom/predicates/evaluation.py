@@ -37,7 +37,7 @@ from parquet_bloom.predicates.tree import (
     Predicate,
 )
 from parquet_bloom.predicates.typing import is_float
-from parquet_bloom.values.ordering import Interval, Point
+from parquet_bloom.values.ordering import Interval, Key, Point
 from parquet_bloom.values.statistics import ColumnStatistics, StatisticsReader
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class FileWithFooter:
     __slots__ = ("absent", "answers", "footer", "open")
 
     def __init__(self, footer: Footer) -> None:
-        self.footer = footer
+        self.footer: Footer = footer
         self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = {}
         self.absent: dict[int, Verdict] = {}
@@ -204,8 +204,10 @@ class Literals:
     """The literals of a test, sorted: of many literals, those within a row group's min-max range are found quickly."""
 
     def __init__(self, values: Sequence[Sequence[Reading]]) -> None:
-        self.intervals = tuple(_smallest_interval([reading.interval for reading in readings]) for readings in values)
-        self.readings = [reading.literal for reading in chain.from_iterable(values)]
+        self.intervals: tuple[Interval | str, ...] = tuple(
+            _smallest_interval([reading.interval for reading in readings]) for readings in values
+        )
+        self.readings: list[Any] = [reading.literal for reading in chain.from_iterable(values)]
         points = []
         self._spans = []
         for reading in chain.from_iterable(values):
@@ -215,9 +217,10 @@ class Literals:
                 self._spans.append(reading)
         points.sort(key=itemgetter(0))
         self._points, self._hashes = [point for point, _ in points], [hash_ for _, hash_ in points]
-        self.may_equal = bool(points) or any(span.hashes or span.reason for span in self._spans)
+        self.may_equal: bool = bool(points) or any(span.hashes or span.reason for span in self._spans)
         is_single = bool(points) and not self._spans and points[0][0] == points[-1][0]
-        self.single_value = (points[0][0], self._hashes) if is_single else None  # one value, and its hashes
+        # One value, and its hashes.
+        self.single_value: tuple[Key, list[int]] | None = (points[0][0], self._hashes) if is_single else None
 
     def within(self, known: ColumnStatistics) -> list[int] | str:
         """Return the hashes of the literals within the min-max range, or why a filter proves nothing."""

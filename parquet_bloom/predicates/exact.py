@@ -30,7 +30,8 @@ class ReadRowGroup:
     """A row group of which some columns were read: `verdicts` are those on the tests of these, by number."""
 
     def __init__(self, bound: BoundPredicate, file: FileWithFooter, row_group: int) -> None:
-        self._bound, self._file, self.row_group = bound, file, row_group
+        self._bound, self._file = bound, file
+        self.row_group = row_group
         self.open: dict[tuple[int, int], Question] = {}
         self.answers: dict[tuple[int, int], Answer] = dict(file.answers)
         self.absent: dict[int, Verdict] = dict(file.absent)

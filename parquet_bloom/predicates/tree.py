@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.format.schema import ColumnPath, format_path, parse_path
@@ -219,7 +219,7 @@ def _children(predicate: Predicate) -> tuple[Predicate, ...]:
 class Column:
     """A column to build conditions on: `col("user.id") == 42`, `col("day").between(a, b)`."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
     __slots__ = ("_path",)
 
     def __init__(self, path: str) -> None:

@@ -47,7 +47,8 @@ class Cache:
     """
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self.max_bytes, self._num_bytes = max_bytes, 0
+        self.max_bytes = max_bytes
+        self._num_bytes = 0
         self._entries: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
         self._unpacked: OrderedDict[Any, Footer] = OrderedDict()
         self._unpacked_bytes = 0

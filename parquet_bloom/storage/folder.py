@@ -43,8 +43,11 @@ class Folder:
         be touched."""
         if guard is not None:
             guard(path)
+        self.fs: Any
+        self.path: str
         self.fs, self.path = resolve(path, filesystem, storage_options)
-        self.name, self._guard = path, guard
+        self.name = path
+        self._guard = guard
         self._is_local = is_local(self.fs)
 
     def names(self) -> list[str]:

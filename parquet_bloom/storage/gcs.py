@@ -356,7 +356,7 @@ class GcsRewrite(ObjectRewrite):
                 if item["name"].endswith(_SUFFIX) and created < datetime.now(UTC) - _STALE:
                     self._began[item["name"]] = item["generation"]
                     self._remove(item["name"])
-                    self.stale = _name((self._to[0], item["name"]))
+                    self.stale: str | None = _name((self._to[0], item["name"]))
 
 
 class _Body(io.BytesIO):

@@ -43,7 +43,8 @@ class Append:
         self.stale: str | None = None
         with contextlib.ExitStack() as undo:
             self._path, self._fd, self._status = undo.enter_context(_locked(path, version))
-            self.position = self._size = self._status.st_size
+            self._size = self._status.st_size
+            self.position: int = self._size
             with contextlib.suppress(OSError):
                 Checksums.remove_leftovers(self._path, {system.user(), self._status.st_uid})
             self._checksums = Checksums.of(self._path, self._fd)

@@ -343,7 +343,7 @@ def at_home(path: str) -> str:
 def _located(path: Any, number: int, filesystem: Any, storage_options: StorageOptions) -> tuple[Any, str]:
     if not is_open_file(path):
         return resolve(os.fspath(path), filesystem, storage_options)
-    from parquet_bloom.storage.adapters import OpenFile
+    from parquet_bloom.storage._adapters import OpenFile
 
     opened = OpenFile(path, number)
     return opened, opened.path
@@ -372,7 +372,7 @@ def as_fsspec(filesystem: Any) -> Any:
         return LOCAL if fsspec_local and type(filesystem) is fsspec_local.LocalFileSystem else filesystem
     from pyarrow import fs
 
-    from parquet_bloom.storage.adapters import ArrowFiles
+    from parquet_bloom.storage._adapters import ArrowFiles
 
     if isinstance(filesystem, fs.LocalFileSystem):
         return LOCAL

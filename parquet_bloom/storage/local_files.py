@@ -115,13 +115,13 @@ class Rewrite:
         self._target = target or self._old_path
         self._in_place = target is None
         self._keep, self._version, self._keep_mtime = keep, version, keep_mtime
-        self.position = keep
+        self.position: int = keep
         with contextlib.ExitStack() as undo:
             self._old = self._old_path.open("rb", buffering=0)
             undo.callback(_close_quietly, self._old)
             if self._in_place:  # held until the checksum file is back, so that the next writer finds it
                 self._exclude_others()
-            self.stale = " and ".join(map(str, self._remove_leftovers())) or None
+            self.stale: str | None = " and ".join(map(str, self._remove_leftovers())) or None
             self._status = os.fstat(self._old.fileno())
             self._check_unchanged(self._status)
             if self._in_place and self._status.st_nlink > 1:
@@ -291,7 +291,8 @@ class Checksums:
     MAGIC = b"crc\0"
 
     def __init__(self, path: Path, status: os.stat_result, step: int, sums: bytes) -> None:
-        self.path, self._status, self._step, self._sums = path, status, step, sums
+        self.path = path
+        self._status, self._step, self._sums = status, step, sums
 
     @staticmethod
     def path_of(data_file: Path) -> Path:

@@ -29,7 +29,7 @@ class ObjectRewrite:
         self._pending = bytearray()
         self._whole: bytes | None = None  # what is kept, where old and new bytes go up in one request
         self._digest = hashlib.sha256()  # of what is appended
-        self.position = keep
+        self.position: int = keep
         self.stale: str | None = None
 
     def __enter__(self) -> Self:

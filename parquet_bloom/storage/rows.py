@@ -55,7 +55,9 @@ class FileRows:
     def __init__(self, source: Source, footer: Footer, paths: Sequence[ColumnPath] | None = None) -> None:
         """`paths` rename what is below top-level columns: the leaves' paths, each as long as in the file."""
         self._source, self._footer = source, footer
-        self.paths = tuple(leaf.path for leaf in footer.leaves) if paths is None else tuple(paths)
+        self.paths: tuple[ColumnPath, ...] = (
+            tuple(leaf.path for leaf in footer.leaves) if paths is None else tuple(paths)
+        )
         self._chunks: dict[tuple[int, int], Any] = {}
 
     @cached_property

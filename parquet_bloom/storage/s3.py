@@ -136,7 +136,7 @@ class S3Rewrite:
         self._pending = bytearray()
         self._whole: bytes | None = None  # of a small object: what is kept of it
         self._digest = hashlib.sha256()  # of what is appended
-        self.position = keep
+        self.position: int = keep
         self.stale: str | None = None
         if self._version and self._in_place:
             raise UnsupportedError("the path names one version of an object, and a version never changes")

@@ -94,7 +94,7 @@ class OpenDelta:
             self._require_newest()
         else:
             self._go_back(as_of)
-        self.snapshot = self._read()
+        self.snapshot: Snapshot = self._read()
 
     def _require_newest(self) -> None:
         """Raise `OSError` if deltalake has missed versions: on a local disk it skips what it cannot look at."""

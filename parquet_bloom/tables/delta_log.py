@@ -41,8 +41,9 @@ class Log:
     """
 
     def __init__(self, files: Root, options: StorageOptions, on_remove: Callable[[int, str], None]) -> None:
-        self.root, self._files, self._options, self._on_remove = files.location.rstrip("/"), files, options, on_remove
-        self.folder = Folder(f"{self.root}/_delta_log", storage_options=options, guard=files.require)
+        self._files, self._options, self._on_remove = files, options, on_remove
+        self.root: str = files.location.rstrip("/")
+        self.folder: Folder = Folder(f"{self.root}/_delta_log", storage_options=options, guard=files.require)
         self.version: int | None = None
         self.adds: dict[str, dict[str, Any]] = {}
         self.protocol: dict[str, Any] = {}

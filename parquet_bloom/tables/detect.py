@@ -14,7 +14,11 @@ from parquet_bloom.tables.roots import Root, for_writing
 
 _Result = TypeVar("_Result")
 
-TABLE_MARKS = {"Delta": ("_delta_log",), "Hudi": (".hoodie",), "Paimon": ("snapshot", "manifest")}
+TABLE_MARKS: dict[str, tuple[str, ...]] = {
+    "Delta": ("_delta_log",),
+    "Hudi": (".hoodie",),
+    "Paimon": ("snapshot", "manifest"),
+}
 
 
 def table_around(fs: Any, path: str) -> tuple[str, str] | None:

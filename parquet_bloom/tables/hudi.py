@@ -106,7 +106,7 @@ class OpenHudi:
         fs, inner = resolve(path, None, self._options)
         self._root = (inner if is_local(fs) else path).rstrip("/") or "/"
         self._files = Root(self._root, allow_outside=allow_outside)
-        self.snapshot = self._read(as_of)
+        self.snapshot: Snapshot = self._read(as_of)
 
     def refresh(self) -> Snapshot:
         """Load and return the newest snapshot."""

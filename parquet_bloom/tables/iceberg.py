@@ -74,7 +74,7 @@ class OpenIceberg:
         self._entries: dict[str, Any] = {}
         self._deletes: Deletes | None = None
         self._times: Counter[str] = Counter()
-        self.snapshot = self._read(self._current()) if as_of is None else self._read_as_of(as_of)
+        self.snapshot: Snapshot = self._read(self._current()) if as_of is None else self._read_as_of(as_of)
 
     def refresh(self) -> Snapshot:
         """Load and return the newest snapshot."""

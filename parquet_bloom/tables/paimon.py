@@ -81,7 +81,9 @@ class OpenPaimon:
         if isinstance(as_of, str) and self._is_branch(as_of):
             self._branch, as_of = as_of, None
             self._folders.clear()
-        self.snapshot = self._read(self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None)
+        self.snapshot: Snapshot = self._read(
+            self._newest() if as_of is None else self._as_of(as_of), is_newest=as_of is None
+        )
 
     def refresh(self) -> Snapshot:
         """Load and return the newest snapshot."""

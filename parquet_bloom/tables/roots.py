@@ -53,7 +53,7 @@ class Root:
     """The location of a table, a local path or a URL."""
 
     def __init__(self, location: str, *, allow_outside: bool = False) -> None:
-        self.location = location.rstrip("/") or "/"
+        self.location: str = location.rstrip("/") or "/"
         self.allow_outside = allow_outside
         _, chain, last = self.location.rpartition("::")  # the caller's own
         own = _parts(last)

@@ -322,9 +322,10 @@ class TableFiles:
     """What a table's snapshot says of its files, whatever their directories are called."""
 
     def __init__(self, snapshot: Snapshot, sources: Sequence[Source], storage_options: StorageOptions = None) -> None:
-        self.snapshot, self.storage_options = snapshot, storage_options
-        self.files = dict(zip(sources, snapshot.files, strict=True))
-        self.has_filters = any(file.file_index for file in snapshot.files)
+        self.snapshot = snapshot
+        self.storage_options = storage_options
+        self.files: dict[Source, LiveFile] = dict(zip(sources, snapshot.files, strict=True))
+        self.has_filters: bool = any(file.file_index for file in snapshot.files)
         self._numbers = {source: number for number, source in enumerate(sources)}
         self._partitions = {
             source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)

@@ -41,7 +41,8 @@ class Room:
     """
 
     def __init__(self) -> None:
-        self.most = self.left = most_metadata_bytes.get() or metadata_bytes()
+        self.most: int = most_metadata_bytes.get() or metadata_bytes()
+        self.left: int = self.most
 
     def take(self, size: int, name: str) -> None:
         """Take room for so many bytes."""

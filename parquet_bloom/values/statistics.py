@@ -56,7 +56,7 @@ class StatisticsReader:
 
     def __init__(self, leaf: LeafColumn) -> None:
         self.leaf = leaf
-        self.index = leaf.index
+        self.index: int = leaf.index
         self._is_repeated = leaf.is_repeated
         self._key = key_function(leaf)
         self._is_bytes = leaf.physical_type in (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY)

@@ -192,7 +192,9 @@ class CommonColumns:
         *,
         case_sensitive: bool,
     ) -> None:
-        self.fields, self._leaves, self.partitions, self._unsure = fields, leaves, partitions, unsure
+        self.fields = fields
+        self.partitions = partitions
+        self._leaves, self._unsure = leaves, unsure
         self._declared = declared
         self._case_sensitive = case_sensitive
 

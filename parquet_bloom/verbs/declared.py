@@ -26,11 +26,13 @@ class Declared:
     def __init__(self, table: TableFiles, columns: Mapping[str, TableColumn], only: ColumnPath | None = None) -> None:
         from parquet_bloom.storage.rows import leaves_of
 
-        self.columns = dict(columns)
+        self.columns: dict[str, TableColumn] = dict(columns)
         self._table, self._only = table, only
         rules = table.snapshot.text_rules
         typed = {name: column.type for name, column in columns.items() if column.type is not None}
-        self.typed = {leaf.path: replace(leaf, text_rule=rules.get(leaf.path[0])) for leaf in leaves_of(typed)}
+        self.typed: dict[ColumnPath, LeafColumn] = {
+            leaf.path: replace(leaf, text_rule=rules.get(leaf.path[0])) for leaf in leaves_of(typed)
+        }
 
     @classmethod
     def of(cls, table: TableFiles | None) -> Declared | None:

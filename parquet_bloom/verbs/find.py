@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -59,7 +59,8 @@ class Found(Stream):
     Only when `.errors` is empty at the end were all files read.
     """
 
-    ROWS, VERB = "rows", "find"
+    ROWS: ClassVar[str] = "rows"
+    VERB: ClassVar[str] = "find"
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Found(Stream):
         condition_columns: Sequence[str] = (),
     ) -> None:
         super().__init__(batches, schema, errors)
-        self.condition_columns = tuple(condition_columns)
+        self.condition_columns: tuple[str, ...] = tuple(condition_columns)
 
 
 def find(

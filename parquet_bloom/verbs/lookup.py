@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate, chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
@@ -431,7 +431,8 @@ class Lookup(Stream):
     for every key, with a null row group. At the end come the keys that are nowhere, with a null path.
     """
 
-    ROWS, VERB = "candidates", "lookup"
+    ROWS: ClassVar[str] = "candidates"
+    VERB: ClassVar[str] = "lookup"
 
     def __init__(
         self,

@@ -24,7 +24,8 @@ class Stream:
     VERB: ClassVar[str] = ""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, errors: Collection[FailedFile]) -> None:
-        self._batches, self.schema, self._errors = batches, schema, errors
+        self._batches, self._errors = batches, errors
+        self.schema = schema
         self._is_read = self._is_complete = False
 
     def __repr__(self) -> str:

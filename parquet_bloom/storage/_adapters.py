@@ -1,4 +1,7 @@
-"""Turns pyarrow's file systems, open files and buffers into file systems of fsspec."""
+"""Turns pyarrow's file systems, open files and buffers into file systems of fsspec.
+
+The module is private, since fsspec has no types: what is derived from its classes has no known type, either.
+"""
 
 from __future__ import annotations
 
