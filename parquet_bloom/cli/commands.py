@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -51,7 +52,7 @@ from parquet_bloom.cli.options import (
 )
 from parquet_bloom.cli.output import (
     LISTED,
-    is_terminal,
+    Warnings,
     print_absent,
     print_added,
     print_advice,
@@ -71,9 +72,10 @@ from parquet_bloom.cli.output import (
     print_rows,
     print_verification,
     print_why_all_is_kept,
-    progress_bar,
     say,
+    say_lines,
 )
+from parquet_bloom.cli.terminal import echo, is_terminal, progress_bar
 from parquet_bloom.results import SCHEMA_VERSION, count_text, size_text
 
 
@@ -98,6 +100,9 @@ def main() -> None:
     """
     with contextlib.suppress(ValueError):  # not in the main thread, as when a test calls
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    log = logging.getLogger("parquet_bloom")
+    if not log.hasHandlers():
+        log.addHandler(Warnings(logging.WARNING))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")  # a file's name may be any bytes
@@ -519,7 +524,7 @@ def prune(
     elif output_format != "table":
         print_rows(pruned, output_format, pruned.all_files)
     elif explain:
-        click.echo(pruned.explain())
+        say_lines(pruned.explain())
     else:
         print_pruning(pruned)
     if pruned.unused is not None and not explain:
@@ -696,7 +701,7 @@ def find(
         )
         num_rows = _print_places(found, files_only, null) if only_places else print_found(found, output_format)
     if count:
-        click.echo(str(num_rows))
+        echo(str(num_rows))
     print_errors(found.errors)
     end_with(ERROR if found.errors else MATCH if num_rows else NO_MATCH)
 
@@ -804,6 +809,7 @@ def erase(
     "--fpp", type=float, default=0.01, show_default=True, help="Mark filters whose false-positive rate is worse."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@messages_option
 @timezone_option
 @jobs_option
 @keys_file_option
@@ -834,6 +840,7 @@ def report(
 
 @main.command()
 @click.argument("statement")
+@messages_option
 @click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table in this catalog of pyiceberg.")
 @outside_option
 @keys_file_option
@@ -934,7 +941,8 @@ def index_drop(
     Example:
       parquet-bloom index drop events/
     """
-    state = parquet_bloom.index.drop(root, columns or None, storage_options=storage_options(storage), **options)
+    with progress_bar("dropping"):
+        state = parquet_bloom.index.drop(root, columns or None, storage_options=storage_options(storage), **options)
     print_index(state, output_format)
 
 
@@ -951,7 +959,8 @@ def index_show(root: str, output_format: str, storage: tuple[str, ...], **option
     Example:
       parquet-bloom index show events/
     """
-    state = parquet_bloom.index.show(root, storage_options=storage_options(storage), **options)
+    with progress_bar("reading the index"):
+        state = parquet_bloom.index.show(root, storage_options=storage_options(storage), **options)
     print_index(state, output_format, gone="no index")
     if output_format == "table" and any(row.files_missing for row in state.rows):
         say("`parquet-bloom index refresh` with the same PATH indexes the missing files", 2)
@@ -1032,6 +1041,7 @@ def sized_for_paimon(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "-o", "--output", metavar="FILE", shell_complete=complete_path, help="Write to this new file instead of FILE.index."
 )
+@messages_option
 @json_option
 @storage_option
 def index_paimon_write(
@@ -1049,11 +1059,12 @@ def index_paimon_write(
       parquet-bloom index paimon write data-0.parquet --column id --ndv 100000
     """
     named = dict(kind.split("=", 1) for kind in types if "=" in kind)
-    written, num_bytes = parquet_bloom.paimon.write_index(
-        path, columns, types=named or None, storage_options=storage_options(storage), **options
-    )
+    with progress_bar("indexing"):
+        written, num_bytes = parquet_bloom.paimon.write_index(
+            path, columns, types=named or None, storage_options=storage_options(storage), **options
+        )
     if as_json:
-        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "path": written, "num_bytes": num_bytes}))
+        echo(json.dumps({"schema_version": SCHEMA_VERSION, "path": written, "num_bytes": num_bytes}))
     else:
         say(f"{written}: {size_text(num_bytes)}")
 
@@ -1061,6 +1072,7 @@ def index_paimon_write(
 @index_paimon.command("attach")
 @click.argument("table", metavar="TABLE", shell_complete=complete_path)
 @sized_for_paimon
+@messages_option
 @dry_run_option
 @jobs_option
 @format_options
@@ -1093,5 +1105,6 @@ def demo(keep: str | None) -> None:
     Example:
       parquet-bloom demo --keep sample
     """
-    for line in parquet_bloom.demo(keep):
-        click.echo(line)
+    with progress_bar("trying it"):
+        for line in parquet_bloom.demo(keep):
+            say_lines(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import select
 import signal
@@ -13,7 +14,8 @@ from typing import Any, NoReturn
 
 import click
 
-from parquet_bloom.cli.output import say, sentence, without_options
+from parquet_bloom.cli.output import say, say_lines, sentence, without_options
+from parquet_bloom.cli.terminal import echo
 from parquet_bloom.errors import without_secrets
 
 MATCH, NO_MATCH, ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -107,11 +109,13 @@ def _exit_code(error: BaseException) -> int:
 def _tell(error: BaseException) -> None:
     if os.environ.get("PARQUET_BLOOM_DEBUG") == "1":
         for lines in traceback.format_exception(error):
-            click.echo(without_options(without_secrets(lines)), err=True, nl=False)
+            echo(without_options(without_secrets(lines)), err=True, nl=False)
     if isinstance(error, KeyboardInterrupt | click.Abort):
         say("interrupted: no file was left half written", err=True)
     elif isinstance(error, click.ClickException):
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        say_lines(told.getvalue().rstrip("\n"), err=True)
     else:
         say(f"error: {without_secrets(sentence(error))}", err=True)
 

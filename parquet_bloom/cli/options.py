@@ -15,7 +15,8 @@ import click
 from click.shell_completion import CompletionItem
 
 import parquet_bloom
-from parquet_bloom.cli.output import QUIET, hide_options, is_terminal
+from parquet_bloom.cli.output import hide_options
+from parquet_bloom.cli.terminal import QUIET, is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
@@ -149,16 +150,18 @@ unencrypted_option: Decorator = click.option(
     is_flag=True,
     help="Also index encrypted files, although the index is not encrypted.",
 )
+
+
+def _note_quiet(context: click.Context, _parameter: click.Parameter, is_quiet: bool) -> bool:
+    context.meta[QUIET] = is_quiet
+    return is_quiet
+
+
 quiet_option: Decorator = click.option(
-    "-q", "--quiet", is_flag=True, help="Print nothing: the exit code is the answer."
+    "-q", "--quiet", is_flag=True, callback=_note_quiet, help="Print nothing: the exit code is the answer."
 )
 messages_option: Decorator = click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda context, option, value: context.meta.update({QUIET: value}),
-    help="Print only errors and warnings.",
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_note_quiet, help="Print only errors and warnings."
 )
 absent_option: Decorator = click.option(
     "--absent",

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
 import re
-import shutil
 import sys
-import textwrap
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from parquet_bloom.cli.keywords import as_options
+from parquet_bloom.cli.terminal import Table, echo, is_quiet, is_terminal, printing, styled, width_of, wrapped
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION, count_text, percent_text, printable, size_text
 from parquet_bloom.storage.folder import INDEX_FOLDER
@@ -25,7 +21,8 @@ from parquet_bloom.storage.folder import INDEX_FOLDER
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from parquet_bloom.results import FailedFile, Record, Table
+    from parquet_bloom.results import FailedFile, Record
+    from parquet_bloom.results import Table as Result
     from parquet_bloom.verbs.absent import Absent
     from parquet_bloom.verbs.add_files import Added
     from parquet_bloom.verbs.advise import Advice, ColumnAdvice
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
     from parquet_bloom.verbs.lookup import Lookup
     from parquet_bloom.verbs.paimon import Attached
-    from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe
     from parquet_bloom.verbs.recover import Recovered
     from parquet_bloom.verbs.report import Report
@@ -46,15 +42,12 @@ if TYPE_CHECKING:
 LISTED = 60
 """Up to so many filters of a file `inspect` prints a line each, else a line for each column."""
 
-BAR_AFTER = 1.0
-"""Seconds after which a terminal gets a progress bar."""
-
 
 # ---- outputs -----------------------------------------------------------------------------
 
 
 def print_rows(
-    result: Table,
+    result: Result,
     output_format: str,
     records: Iterable[Record],
     without_rows: Iterable[FailedFile | FileInfo | VerifiedFile] = (),
@@ -65,7 +58,7 @@ def print_rows(
     """
     if output_format == "json":
         for record in records:
-            click.echo(without_options(json.dumps(record.to_dict())))
+            echo(without_options(json.dumps(record.to_dict())))
     else:
         table = result.to_arrow()
         _write_arrow(table.to_batches(), table.schema, output_format)
@@ -93,7 +86,9 @@ def _write_arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, output_fo
         with csv.CSVWriter(stream, pa.schema(fields)) as lines:
             for batch in batches:
                 columns = [column if _fits_csv(column.type) else _as_text(column) for column in batch.columns]
-                lines.write_batch(pa.record_batch(columns, schema=pa.schema(fields)))
+                with printing(sys.stdout):
+                    lines.write_batch(pa.record_batch(columns, schema=pa.schema(fields)))
+                    stream.flush()
 
 
 def _fits_csv(kind: pa.DataType) -> bool:
@@ -130,23 +125,29 @@ def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = Fal
     """
     if is_quiet() and not (color or err):
         return
-    lines = " " * indent + printable(without_options(text))
-    if is_terminal(sys.stderr if err else sys.stdout):
-        width = shutil.get_terminal_size().columns
-        hanging = " " * (indent + 2)
-        lines = textwrap.fill(lines, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
-    if color and not os.environ.get("NO_COLOR"):
-        lines = click.style(lines, fg=color)
-    click.echo(lines, err=err)
+    text = printable(without_options(text))
+    stream = sys.stderr if err else sys.stdout
+    width = width_of(stream)
+    lines = [" " * indent + text] if width is None else wrapped(text, width, indent=indent)
+    echo("\n".join(styled(line, stream, color=color) for line in lines), err=err)
 
 
-def is_quiet() -> bool:
-    """Return whether the command was given `messages_option`."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(QUIET))
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Print sentences that are lines, some of them indented."""
+    for line in text.split("\n"):
+        told = line.lstrip(" ")
+        say(told, len(line) - len(told), err=err)
 
 
-QUIET = "parquet_bloom.quiet"
+class Warnings(logging.Handler):
+    """Prints the warnings that the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        try:
+            say(record.getMessage(), color="yellow", err=True)
+        except Exception:
+            self.handleError(record)
 
 
 def hide_options(options: Mapping[str, Any]) -> None:
@@ -168,11 +169,6 @@ def without_options(text: str) -> str:
 _SECRET = re.compile("pass|secret|token|key|sas|credential|connection|auth", re.IGNORECASE)
 _SECRET_LENGTH = 6  # what is shorter may be any word of a sentence
 _HIDDEN: set[str] = set()
-
-
-def is_terminal(stream: Any) -> bool:
-    """Return whether a person reads what is written to this stream."""
-    return stream is not None and bool(stream.isatty())  # of a closed one Python makes None
 
 
 def _refuse(path: str, error: str) -> None:
@@ -209,33 +205,14 @@ def _print_notes(file: Any) -> None:
         say(as_options(note), 2, color="yellow")
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        number = column in right  # only what is text may take several lines
-        table.add_column(column, justify="right" if number else "left", no_wrap=number, overflow="fold")
-    return table
-
-
-def _add_row(table: Any, *cells: str) -> None:
-    table.add_row(*map(printable, cells))
-
-
-def _show(table: Any) -> None:
+def _show(table: Table) -> None:
     if is_quiet():
         return
-    from rich.console import Console
-    from rich.padding import Padding
-
-    # Only a terminal has a width: elsewhere nothing is cut or wrapped. A name in brackets is a name.
-    width = None if is_terminal(sys.stdout) else 10_000
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    with console.capture() as printed:
-        console.print(Padding(table, (0, 0, 0, 2), expand=False))
-    for line in printed.get().splitlines():
-        click.echo(line.rstrip())
+    lines, left_out = table.lines(sys.stdout)
+    for line in lines:
+        echo(line)
+    if left_out:
+        say(f"The terminal is too narrow for {', '.join(left_out)}; --json shows all.", 2)
 
 
 def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = False) -> None:
@@ -264,13 +241,12 @@ def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = Fals
 
 def _print_filters(file: FileInfo) -> None:
     numbers = ("group", "bytes", "values", "ndv", "fill", "fpp", "worst", "folds to")
-    table = _table("group", "column", *numbers[1:], right=numbers)
+    table = Table("group", "column", *numbers[1:], numbers=numbers, least=("folds to", "worst", "values"))
     for f in file.filters:
         if f.num_bytes is not None:
             is_ours = f.format == "Parquet"
             is_full = f.ndv is None or f.ndv == float("inf")
-            _add_row(
-                table,
+            table.add(
                 str(f.row_group) if is_ours else "file",
                 f.column if is_ours else f"{f.column} ({f.format})",
                 f"{f.num_bytes:,}",
@@ -281,8 +257,11 @@ def _print_filters(file: FileInfo) -> None:
                 percent_text(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
                 f"{f.folds_to:,}" if f.folds_to is not None else "",
             )
-    if table.row_count:
+    if len(table):
         _show(table)
+
+
+_FILLS = "fill, 0 to 100 %"
 
 
 def _print_fills(file: FileInfo) -> None:
@@ -294,13 +273,13 @@ def _print_fills(file: FileInfo) -> None:
     if not fills:
         return
     numbers = ("filters", "least", "median", "most")
-    table = _table("column", "fill, 0 to 100 %", *numbers, right=numbers)
+    table = Table(
+        "column", _FILLS, *numbers, numbers=numbers, unbroken=(_FILLS,), least=("filters", "median", "least", "most")
+    )
     for column, values in fills.items():
         values.sort()
         median = values[len(values) // 2]
-        _add_row(
-            table, column, f"|{bars(values)}|", f"{len(values):,}", *map(percent_text, (values[0], median, values[-1]))
-        )
+        table.add(column, f"|{bars(values)}|", f"{len(values):,}", *map(percent_text, (values[0], median, values[-1])))
     _show(table)
 
 
@@ -319,10 +298,9 @@ def _print_columns(file: FileInfo) -> None:
         if f.num_bytes is not None:
             columns.setdefault(f.column if f.format == "Parquet" else f"{f.column} ({f.format})", []).append(f)
     numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
-    table = _table("column", *numbers, right=numbers)
+    table = Table("column", *numbers, numbers=numbers, least=("fold to", "worst", "values"))
     for column, filters in columns.items():
-        _add_row(
-            table,
+        table.add(
             column,
             f"{len(filters):,}",
             f"{sum(f.num_bytes or 0 for f in filters):,}",
@@ -390,11 +368,11 @@ def print_pruning(pruned: Pruning) -> None:
     totals = pruned.totals
     kept = [file for file in pruned.kept_files if file.row_groups]
     if kept:
-        table = _table("file", "read", "of", "rows", "bytes", "row groups", right=("read", "of", "rows", "bytes"))
+        numbers = ("read", "of", "rows", "bytes")
+        table = Table("file", *numbers, "row groups", numbers=numbers, texts=("row groups",), least=("rows",))
         for file in kept:
             groups = [group for group in file.row_groups if group.is_kept]
-            _add_row(
-                table,
+            table.add(
                 file.path,
                 str(len(groups)),
                 str(len(file.row_groups)),
@@ -446,9 +424,9 @@ def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
     )
     if rows := by_verdict.get("add"):
         numbers = ("fpp", "adds", "of data", "row groups", "to", "bytes", "to ", *(("saved",) if with_price else ()))
-        table = _table("column", *numbers, right=numbers)
+        table = Table("column", *numbers, numbers=numbers, least=("of data", "fpp"))
         for row in rows:
-            _add_row(table, row.column, *_figures(row), *([f"{row.saved:,.2f}"] if row.saved is not None else []))
+            table.add(row.column, *_figures(row), *([f"{row.saved:,.2f}"] if row.saved is not None else []))
         say("worth adding; a lookup reads fewer row groups and bytes:")
         _show(table)
         if with_price:
@@ -457,9 +435,9 @@ def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
             say("`parquet-bloom add --auto` with the same PATH adds these.", 2)
     for verdict in ("has filters", "not worth it", "not possible"):
         if rows := by_verdict.get(verdict):
-            table = _table("column", "why", right=())
+            table = Table("column", "why", texts=("why",))
             for row in rows:
-                _add_row(table, row.column, row.reason)
+                table.add(row.column, row.reason)
             say(f"{verdict}:")
             _show(table)
 
@@ -497,12 +475,12 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
             shown = literal_text(key)
             if output_format == "json":
                 line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
-                click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
+                echo(json.dumps(line, ensure_ascii=False, default=literal_text))
             elif row["path"] is None:
-                click.echo(f"{printable(shown)}\tabsent")
+                echo(f"{printable(shown)}\tabsent")
             else:
                 group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
-                click.echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
+                echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
     return num_candidates
 
 
@@ -517,9 +495,9 @@ def print_absent(absent: Absent, output_format: str) -> None:
     for key in absent:
         if output_format == "json":
             line = {"schema_version": SCHEMA_VERSION, "key": key}
-            click.echo(json.dumps(line, ensure_ascii=False, default=literal_text))
+            echo(json.dumps(line, ensure_ascii=False, default=literal_text))
         else:
-            click.echo("" if key is None else printable(literal_text(key)))
+            echo("" if key is None else printable(literal_text(key)))
 
 
 TABLE_ROWS = 1000
@@ -541,7 +519,7 @@ def print_found(found: Found, output_format: str) -> int:
     elif output_format == "json":
         for batch in counted():
             for row in _python_rows(batch):
-                click.echo(json.dumps(row, ensure_ascii=False, default=_json_value))
+                echo(json.dumps(row, ensure_ascii=False, default=_json_value))
     else:
         waiting: list[pa.RecordBatch] = []
         for batch in counted():
@@ -571,14 +549,17 @@ def _json_value(value: Any) -> str:
 def _print_rows_of(batches: list[pa.RecordBatch], found: Found) -> None:
     """Print rows as a table, in which the columns of the condition stand out."""
     import pyarrow.types as kinds
-    from rich.text import Text
 
     fields = list(found.schema)
-    numbers = [field.name for field in fields if kinds.is_integer(field.type) or kinds.is_floating(field.type)]
-    table = _table(*(printable(field.name) for field in fields), right=tuple(map(printable, numbers)))
-    styles = ["bold red" if field.name in found.condition_columns else "" for field in fields]
+    names = [field.name for field in fields]
+    table = Table(
+        *names,
+        numbers=[field.name for field in fields if kinds.is_integer(field.type) or kinds.is_floating(field.type)],
+        unbroken=names,
+        red=found.condition_columns,
+    )
     for row in chain.from_iterable(map(_python_rows, batches)):
-        table.add_row(*(Text(printable(_cell(v)), style) for v, style in zip(row.values(), styles, strict=True)))
+        table.add(*map(_cell, row.values()))
     _show(table)
 
 
@@ -595,7 +576,7 @@ def _cell(value: Any) -> str:
 def print_path(path: str, null: bool) -> None:
     """Print a file's name on a line of its own, or before a zero byte, which other programs read as it is."""
     shown = path if null or not is_terminal(sys.stdout) else printable(path)
-    click.echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
+    echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
 
 
 def print_errors(errors: Iterable[FailedFile]) -> None:
@@ -648,10 +629,9 @@ def print_index(state: IndexState, output_format: str, gone: str = "index droppe
     else:
         say(f"{state.root}: {count_text(len(state.rows), 'column')}, {size_text(state.num_bytes)}")
         numbers = ("files", "missing", "bytes", "fpp")
-        table = _table("column", *numbers, right=numbers)
+        table = Table("column", *numbers, numbers=numbers)
         for row in state.rows:
-            _add_row(
-                table,
+            table.add(
                 row.column,
                 f"{row.files:,}",
                 f"{row.files_missing:,}",
@@ -835,35 +815,3 @@ def sentence(error: BaseException) -> str:
 def _tail(error: BaseException) -> str:
     said = str(error)
     return f": {said}" if said else ""
-
-
-@contextlib.contextmanager
-def progress_bar(what: str) -> Iterator[Progress | None]:
-    """Show a bar on a terminal once the work has taken a while."""
-    if is_quiet() or not is_terminal(sys.stderr):
-        yield None
-        return
-    state = [0, 0]
-    finished = threading.Event()
-
-    def update(done: int, total: int) -> None:
-        state[:] = done, total
-
-    def show() -> None:
-        if finished.wait(BAR_AFTER):
-            return
-        from rich.console import Console
-        from rich.progress import Progress as Bar
-
-        with Bar(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=None)
-            while not finished.wait(0.1):
-                bar.update(task, completed=state[0], total=state[1] or None)
-
-    watcher = threading.Thread(target=show, daemon=True)
-    watcher.start()
-    try:
-        yield update
-    finally:
-        finished.set()
-        watcher.join()

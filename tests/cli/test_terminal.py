@@ -3,19 +3,25 @@
 import fcntl
 import os
 import pty
+import random
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
 import sys
 import sysconfig
 import termios
+import unicodedata
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import parquet_bloom
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PROGRAM = str(Path(sysconfig.get_path("scripts"), "parquet-bloom"))
@@ -25,7 +31,7 @@ PATIENCE = 120  # seconds after which something hangs
 WAITING = """
 import sys
 import parquet_bloom.cli.commands as cli
-import parquet_bloom.cli.output as output
+import parquet_bloom.cli.terminal as terminal
 from parquet_bloom.verbs.inspect import Inspection
 
 def inspect(paths, columns, *, progress, **_):
@@ -35,7 +41,28 @@ def inspect(paths, columns, *, progress, **_):
     return Inspection(())
 
 cli.parquet_bloom.inspect = inspect
-output.BAR_AFTER = float(sys.argv.pop(1))
+terminal.BAR_AFTER = float(sys.argv.pop(1))
+cli.main()
+"""
+
+# The program with a library call that yields a row for each line on standard input.
+LISTING = """
+import sys
+import pyarrow as pa
+import parquet_bloom.cli.commands as cli
+import parquet_bloom.cli.terminal as terminal
+from parquet_bloom.verbs.find import Found
+
+def find(*_, progress, **__):
+    def rows():
+        for number in range(3):
+            progress and progress(number, 3)
+            sys.stdin.readline()
+            yield pa.record_batch({"id": [number]})
+    return Found(rows(), pa.schema({"id": pa.int64()}), condition_columns=[])
+
+cli.parquet_bloom.find = find
+terminal.BAR_AFTER = 0
 cli.main()
 """
 
@@ -58,16 +85,23 @@ main()
 
 
 class Terminal:
-    """A program on a terminal of 80 columns; everything that it shows ends up in `shown`."""
+    """A program on a terminal; everything that it shows ends up in `shown`.
 
-    def __init__(self, *command: str, cwd: Path | None = None) -> None:
+    `stdout` or `stderr`, if given, is what it writes to instead.
+    """
+
+    def __init__(
+        self, *command: str, cwd: Path | None = None, columns: int = 80, **elsewhere: int | IO[bytes] | None
+    ) -> None:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        without_echo = termios.tcgetattr(theirs)
+        without_echo[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, without_echo)
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "CI")}
         environment["TERM"] = "xterm"
-        self._process = subprocess.Popen(
-            command, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-        )
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs) | elsewhere
+        self._process = subprocess.Popen(command, cwd=cwd, env=environment, start_new_session=True, **streams)
         os.close(theirs)
         self.shown = ""
 
@@ -102,6 +136,32 @@ class Terminal:
         plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.shown)
         return [line.rstrip("\r").rpartition("\r")[2] for line in plain.split("\n")]
 
+    @property
+    def told(self) -> str:
+        """What it says, with its lines as one."""
+        return " ".join(" ".join(self.lines).split())
+
+    @property
+    def screen(self) -> list[str]:
+        """The lines that are left in the end."""
+        rows: list[list[str]] = [[]]
+        row = column = 0
+        for sequence, sign in re.findall(r"\x1b\[([0-9;?]*[A-Za-z])|([^\x1b])", self.shown):
+            if sequence.endswith("A"):
+                row -= int(sequence[:-1] or 1)
+            elif sequence == "2K":
+                rows[row] = []
+            elif sign == "\r":
+                column = 0
+            elif sign == "\n":
+                row += 1
+                rows += [[]] * (row == len(rows))
+            elif sign:
+                rows[row] += " " * (column - len(rows[row]))
+                rows[row][column : column + 1] = sign
+                column += 1
+        return "\n".join("".join(line).rstrip() for line in rows).rstrip().split("\n")
+
 
 def piped(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, *arguments], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -132,6 +192,82 @@ def test_a_terminal_shows_lines_of_its_width(arguments):
     assert "Traceback" not in terminal.shown
 
 
+LONG = "one_folder_of_a_lake_with_a_long_name/day=2024-01-31/part-00000-8c1f3c5e-7f6b-4b1c-9d43-0c6f8d9d3b77.parquet"
+NAMES = ["id", "x" * 70, "列名が日本語でとても長い名前です", "party 🎉", "red\x1b[31m\nline\ttab\u202e"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A lake whose columns have names and values that are hard to show."""
+    root = tmp_path_factory.mktemp("hostile")
+    dice = random.Random(1)
+    columns = {name: [dice.getrandbits(62) for _ in range(300)] for name in NAMES}
+    attributes = [[{"attributes": [("a key", dice.getrandbits(40))]}] for _ in range(300)]
+    kind = pa.list_(pa.struct({"attributes": pa.map_(pa.string(), pa.int64())}))
+    table = pa.table({**columns, "list_of_things": pa.array(attributes, kind)})
+    for path in (root / "a.parquet", root / LONG):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, row_group_size=100)
+    parquet_bloom.add(root / "a.parquet", list(leaf_names(root / "a.parquet")), ndv=20)
+    parquet_bloom.add(root / LONG, "id", ndv=5_000_000, allow_large=True)
+    parquet_bloom.index.create(str(root), NAMES)
+    (root / "keys.txt").write_text("\n".join(map(str, columns["id"][:3])))
+    return root
+
+
+def leaf_names(path):
+    return (column.path for column in pq.ParquetFile(path).schema)
+
+
+def cells(line):
+    return sum((unicodedata.east_asian_width(one) in "WF") + 1 for one in line if not unicodedata.combining(one))
+
+
+def is_one_name(line):
+    """Returns whether a line is a path or a column alone: in a sentence it stays whole, to be copied."""
+    return re.fullmatch(rf" *((\./)?{re.escape(LONG)}|x{{70}})[:,]?", line)
+
+
+def numbers_in(text):
+    return {word for word in text.split() if re.fullmatch(r"~?\d[\d,]*(\.\d+)?%?", word)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "inspect .",
+        "inspect . --verbose --all",
+        "probe . id 5",
+        "verify .",
+        "add . -c id --replace --dry-run",
+        "add . --auto --dry-run",
+        "drop . --dry-run",
+        "advise . --price 5",
+        "prune . -w 'id > 0'",
+        "prune . -w 'id > 0 OR list_of_things IS NULL' --explain",
+        "find . -w 'id > 0' -n 5",
+        "find . -w 'id > 0' -n 5 -s id --positions",
+        "find . -c id -k keys.txt",
+        "erase . -c id -k keys.txt --dry-run",
+        "index show .",
+        "prune . -w 'id = '",
+        "inspect . --no-such-option",
+        "demo",
+    ],
+)
+def test_whatever_is_printed_fits_and_no_number_is_broken(hostile, arguments):
+    plain = piped(*shlex.split(arguments), cwd=hostile)
+    whole = numbers_in(plain.stdout + plain.stderr)
+    for columns in (60, 80):
+        terminal = Terminal(PROGRAM, *shlex.split(arguments), cwd=hostile, columns=columns)
+        assert terminal.end() == plain.returncode
+        assert [line for line in terminal.screen if cells(line) > columns and not is_one_name(line)] == []
+        assert [line for line in terminal.screen if re.match(r" *[KMGT]?i?B\b", line)] == []
+        shown = numbers_in("\n".join(terminal.screen))
+        assert shown <= whole
+        assert shown == whole or "The terminal is too narrow for" in terminal.told
+
+
 def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
     path = tmp_path / ("a_rather_long_name_of_a_directory_" * 3) / "file.parquet"
     path.parent.mkdir()
@@ -146,11 +282,24 @@ def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
 
 
 def test_no_color_means_none():
-    missing = [PROGRAM, "inspect", "damaged"]
-    for command, colored in ((missing, True), (["env", "NO_COLOR=1", *missing], False)):
-        terminal = Terminal(*command, cwd=FIXTURES)
+    command = [PROGRAM, "find", "pyarrow/small.parquet", "damaged/cut_five.parquet", "--where", "id IS NOT NULL"]
+    for given, colored, styled in (([], True, True), (["NO_COLOR=1"], False, True), (["TERM=dumb"], False, False)):
+        terminal = Terminal("env", *given, *command, cwd=FIXTURES)
         assert terminal.end() == 2
-        assert bool(re.search(r"\x1b\[3\dm", terminal.shown)) == colored
+        assert bool(re.search(r"\x1b\[[0-9;]*3\dm", terminal.shown)) == colored
+        assert ("\x1b" in terminal.shown) == styled
+
+
+@pytest.mark.parametrize("piped", ["stdout", "stderr"])
+def test_each_stream_has_colors_only_if_it_is_a_terminal(piped, tmp_path):
+    command = [PROGRAM, "find", "pyarrow/small.parquet", "damaged/cut_five.parquet", "--where", "id IS NOT NULL"]
+    with (tmp_path / "there").open("wb") as file:
+        terminal = Terminal(*command, cwd=FIXTURES, columns=40, **{piped: file})
+        assert terminal.end() == 2
+    there = (tmp_path / "there").read_text()
+    assert "\x1b" not in there
+    assert max(map(len, there.splitlines())) > 40 or piped == "stdout"
+    assert re.search(r"\x1b\[[0-9;]*3\dm", terminal.shown)
 
 
 def test_keys_come_from_standard_input(tmp_path):
@@ -192,6 +341,44 @@ def test_a_pipe_gets_no_bar():
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--format", "csv"]], ids=str)
+def test_a_bar_keeps_out_of_what_is_printed(options, tmp_path):
+    plain = subprocess.run(
+        [sys.executable, "-c", LISTING, "find", "x", "--where", "id = 1", *options],
+        input="\n\n\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (plain.returncode, len(plain.stdout.splitlines())) == (0, 3 if options == ["--json"] else 4)
+
+    def run(**elsewhere):
+        terminal = Terminal(sys.executable, "-c", LISTING, "find", "x", "--where", "id = 1", *options, **elsewhere)
+        for share in ("0%", "33%", "67%"):
+            terminal.wait_for(share)
+            terminal.type("\n")
+        assert terminal.end() == 0
+        return terminal
+
+    with (tmp_path / "rows").open("wb") as file:
+        terminal = run(stdout=file)
+    assert (tmp_path / "rows").read_text() == plain.stdout
+    assert terminal.screen == (plain.stderr.splitlines() or [""])
+    assert run().screen == [*plain.stdout.splitlines(), *plain.stderr.splitlines()]
+
+
+@pytest.mark.parametrize("given", ["NO_COLOR=1", "TERM=dumb"])
+def test_a_bar_has_no_color_where_none_is_wanted(given):
+    terminal = Terminal("env", given, sys.executable, "-c", WAITING, "0", "inspect", "anything")
+    if given == "NO_COLOR=1":
+        terminal.wait_for("43%")
+    terminal.type("\n")
+    assert terminal.end() == 0
+    assert not re.search(r"\x1b\[[0-9;]*3\dm", terminal.shown)
+    assert given != "TERM=dumb" or terminal.shown == ""
 
 
 # ---- pipes and signals -------------------------------------------------------------------
@@ -242,11 +429,13 @@ def test_an_interrupted_add_leaves_nothing_behind(long_work, number, output):
 
 
 def test_ctrl_c_on_a_terminal_ends_the_bar_too(long_work):
-    terminal = Terminal(sys.executable, "-c", SLOW, "add", "a.parquet", "-c", "id", cwd=long_work)
+    terminal = Terminal(
+        sys.executable, "-c", SLOW, "add", "a.parquet", "-c", "id", cwd=long_work, stdout=subprocess.DEVNULL
+    )
     terminal.wait_for("adding filters")
     terminal.interrupt()
     assert terminal.end() == 130
-    assert "no file was left half written" in terminal.shown
+    assert terminal.screen == ["interrupted: no file was left half written"]
     assert sorted(path.name for path in long_work.iterdir()) == ["a.parquet", "b.parquet"]
 
 
@@ -256,7 +445,7 @@ def test_ctrl_c_on_a_terminal_ends_the_bar_too(long_work):
 def test_a_terminal_gets_no_parquet():
     terminal = Terminal(PROGRAM, "inspect", str(FIXTURES / "pyarrow" / "small.parquet"), "--format", "parquet")
     assert terminal.end() == 2
-    assert "not for a terminal; add > FILE" in terminal.shown
+    assert "not for a terminal; add > FILE" in terminal.told
     assert "PAR1" not in terminal.shown
 
 
