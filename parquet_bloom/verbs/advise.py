@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import random
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -39,6 +41,7 @@ from parquet_bloom.verbs.samples import (
     Group,
     Point,
     Reads,
+    chances,
     collect,
     sample,
     sum_of,
@@ -428,23 +431,22 @@ def _no(column: ColumnSample, advice: _Verdict, reason: str, **fields: Any) -> C
 class _Lookup(NamedTuple):
     """What statistics leave open to a lookup of one value, on average, in parts; of each, the share that holds it.
 
-    For a value of a random row these are its own row group, the others of the same file, and all others.
+    For a value of a random row these are its own row group, and the others by where they lie from it.
     """
 
-    parts: tuple[tuple[Reads, float], ...]
+    parts: tuple[tuple[Reads, Reads], ...]
 
     def reads(self, fpp: float) -> Reads:
         """Return what is read where every row group has a filter; with an `fpp` of 1, without any."""
-        passing = [(part, held + (1 - held) * fpp) for part, held in self.parts]
         return Reads(
-            sum(part.row_groups * share for part, share in passing),
-            sum(part.num_bytes * share for part, share in passing),
+            sum(part.row_groups * (held.row_groups + (1 - held.row_groups) * fpp) for part, held in self.parts),
+            sum(part.num_bytes * (held.num_bytes + (1 - held.num_bytes) * fpp) for part, held in self.parts),
         )
 
     @property
     def absent(self) -> float:
         """How many row groups are open to a value that they do not hold."""
-        return sum(part.row_groups * (1 - held) for part, held in self.parts)
+        return sum(part.row_groups * (1 - held.row_groups) for part, held in self.parts)
 
 
 def _advice(
@@ -457,16 +459,18 @@ def _advice(
     if not column.sampled:
         return _no(column, "not possible", column.error or "none of its values could be read")
     lookup = _measured(column, points, scale)
-    holding = [group for group in column.groups if group.num_values and not group.is_empty]
+    counts_of = column.counts()
+    holding, counts = [column.groups[number] for number in counts_of], list(counts_of.values())
     filtered = sum(group.has_filter for group in holding) / len(holding)
-    ratio = column.ndv_per_value
-    counts = [max(1, round(ratio * group.num_values)) for group in holding]
     rate = fpp or _chosen_rate(lookup, counts)
     sizes = [optimal_num_bytes(ndv, rate) for ndv in counts]
     missing = [size for size, group in zip(sizes, holding, strict=True) if not group.has_filter]
     real = sum(false_positive_rate(8 * size / ndv) for size, ndv in zip(sizes, counts, strict=True)) / len(sizes)
     opened, with_filters = lookup.reads(1), lookup.reads(real)
     now = (1 - filtered) * opened + filtered * with_filters
+    added = sum(missing) + optimal_num_bytes(0, rate) * sum(
+        not group.has_values and not group.has_filter for group in column.groups
+    )
     data = sum(group.num_bytes for group in column.groups)
     figures: dict[str, Any] = {
         "fpp": rate,
@@ -477,8 +481,8 @@ def _advice(
         "bytes_now": now.num_bytes,
         "bytes_with": with_filters.num_bytes,
         "filter_size": sorted(sizes)[len(sizes) // 2],
-        "filter_bytes": round(scale * sum(missing)),
-        "share": sum(missing) / data if data else 0.0,
+        "filter_bytes": round(scale * added),
+        "share": added / data if data else 0.0,
         "saved": None if price is None else (now.num_bytes - with_filters.num_bytes) / 1e12 * price * 1000,
     }
     if not missing:
@@ -505,59 +509,147 @@ def _measured(column: ColumnSample, points: list[Point] | None, scale: float) ->
     import pyarrow.compute as pc
 
     groups, bounds = column.groups, Bounds(column.groups)
+    chance = chances(groups, (one.number for one in column.sampled))
     if points is None:
-        asked = [(one.number, point) for one in column.sampled for point in one.drawn]
+        asked = [
+            _Asked(one.number, point, groups[one.number].num_values / chance[one.number] / len(one.drawn))
+            for one in column.sampled
+            for point in one.drawn
+        ]
     else:
-        asked = [(_NOWHERE, point) for point in points]
+        asked = [_Asked(_NOWHERE, point, 1.0) for point in points]
     if not asked:
         return _Lookup(())
-    hashes = pa.array([point.hash for _, point in asked], pa.uint64())
-    beside, elsewhere = _Share(), _Share()
+    hashes = pa.array([one.point.hash for one in asked], pa.uint64())
+    seen: dict[_Place, _Seen] = {}
     for one in column.sampled:
-        file = groups[one.number].file
         inside = pc.is_in(hashes, one.hashes).to_pylist()
-        for (number, point), is_held in zip(asked, inside, strict=True):
-            if number != one.number and groups[one.number].is_open(point.key):
-                (beside if number != _NOWHERE and groups[number].file == file else elsewhere).count(is_held)
-    total = _mean([bounds.open_to(point.key) for _, point in asked])
+        group, weight = groups[one.number], 1 / chance[one.number]
+        for each, is_held in zip(asked, inside, strict=True):
+            if each.number != one.number:
+                place = _place(groups, each.number, one.number)
+                seen.setdefault(place, _Seen()).count(
+                    each.weight * weight, group.num_bytes, group.is_open(each.point.key), is_held
+                )
+    total = _mean((bounds.open_to(one.point.key), one.weight) for one in asked)
     if points is not None:
-        return _Lookup(((scale * total, elsewhere.value),))
-    own = _mean([Reads(1, groups[number].num_bytes) for number, _ in asked])
+        everywhere = seen.get(_Place(False, 0), _Seen())
+        return _Lookup(((scale * total, everywhere.share),))
+    own = _mean((Reads(1, groups[one.number].num_bytes), one.weight) for one in asked)
     of_files: dict[int, list[Group]] = {}
     for group in groups:
         of_files.setdefault(group.file, []).append(group)
     in_file = _mean(
-        [
-            sum_of(group for group in of_files[groups[number].file] if group.is_open(point.key))
-            for number, point in asked
-        ]
+        (sum_of(group for group in of_files[groups[one.number].file] if group.is_open(one.point.key)), one.weight)
+        for one in asked
     )
     # Of the value's own file all row groups were looked at, of the others perhaps some.
-    parts = (own, 1.0), (in_file - own, beside.value), (scale * (total - in_file), elsewhere.value)
-    return _Lookup(parts)
+    parts = [(own, _ALL)]
+    weights: dict[int, float] = {}
+    for each in asked:
+        weights[each.number] = weights.get(each.number, 0.0) + each.weight
+    counts = _counts(groups, weights)
+    for is_same_file, reads in ((True, in_file - own), (False, scale * (total - in_file))):
+        known = {place: of_place for place, of_place in seen.items() if place.is_same_file == is_same_file}
+        known = known or seen  # such as the files' own where only one file was sampled
+        if not known:
+            parts.append((reads, _NONE))
+            continue
+        opened: list[tuple[float, Reads]] = []
+        for place, count in counts.items():
+            if place.is_same_file == is_same_file:
+                nearest = known[min(known, key=lambda one: abs(one.distance - place.distance))]
+                opened.append((count * nearest.open_rate, nearest.share))
+        of_all = sum(count for count, _ in opened)
+        parts += [(count / of_all * reads, share) for count, share in opened if of_all]
+    return _Lookup(tuple(parts))
 
 
 _NOWHERE = -1
+_ALL = Reads(1, 1)
+_NONE = Reads(0, 0)
+
+
+class _Asked(NamedTuple):
+    """A value that is looked up, the row group that it was drawn from, and how many values it stands for."""
+
+    number: int
+    point: Point
+    weight: float
+
+
+class _Place(NamedTuple):
+    """Where a row group lies from a value's own: in the same file or not, and about how many row groups away."""
+
+    is_same_file: bool
+    distance: int
+
+
+def _place(groups: Sequence[Group], own: int, other: int) -> _Place:
+    if own == _NOWHERE:
+        return _Place(False, 0)
+    return _Place(groups[own].file == groups[other].file, abs(own - other).bit_length())
+
+
+def _counts(groups: Sequence[Group], weights: dict[int, float]) -> dict[_Place, float]:
+    """Return how many row groups there are at each place from those that values were drawn from, weighted."""
+    before = [0, *accumulate(group.has_values for group in groups)]
+    files = [group.file for group in groups]  # in ascending order
+
+    def number_in(start: int, stop: int) -> int:
+        start, stop = max(start, 0), min(stop, len(groups))
+        return before[stop] - before[start] if start < stop else 0
+
+    counts: dict[_Place, float] = {}
+    for own, weight in weights.items():
+        first, last = bisect_left(files, files[own]), bisect_right(files, files[own])
+        for distance in range(1, len(groups).bit_length() + 1):
+            near, far = 1 << distance - 1, 1 << distance
+            for start, stop in ((own - far + 1, own - near + 1), (own + near, own + far)):
+                same = number_in(max(start, first), min(stop, last))
+                for place, count in (
+                    (_Place(True, distance), same),
+                    (_Place(False, distance), number_in(start, stop) - same),
+                ):
+                    if count:
+                        counts[place] = counts.get(place, 0.0) + weight * count
+    return counts
 
 
 @dataclass(slots=True)
-class _Share:
-    """How many of those that were looked at hold a value."""
+class _Seen:
+    """What was seen of the row groups at a place: which were open to a value, and which of those hold it."""
 
-    looked: int = 0
-    held: int = 0
+    pairs: float = 0.0
+    opened: Reads = _NONE
+    held: Reads = _NONE
 
-    def count(self, is_held: bool) -> None:
-        self.looked += 1
-        self.held += is_held
+    def count(self, weight: float, num_bytes: int, is_open: bool, is_held: bool) -> None:
+        self.pairs += weight
+        if is_open:
+            self.opened += weight * Reads(1, num_bytes)
+            if is_held:
+                self.held += weight * Reads(1, num_bytes)
 
     @property
-    def value(self) -> float:
-        return self.held / self.looked if self.looked else 0.0
+    def open_rate(self) -> float:
+        return self.opened.row_groups / self.pairs
+
+    @property
+    def share(self) -> Reads:
+        """Return how much of what is open holds a value."""
+        opened = self.opened
+        return Reads(
+            self.held.row_groups / opened.row_groups if opened.row_groups else 0.0,
+            self.held.num_bytes / opened.num_bytes if opened.num_bytes else 0.0,
+        )
 
 
-def _mean(reads: Sequence[Reads]) -> Reads:
-    return 1 / len(reads) * Reads(sum(one.row_groups for one in reads), sum(one.num_bytes for one in reads))
+def _mean(reads: Iterable[tuple[Reads, float]]) -> Reads:
+    total, weights = _NONE, 0.0
+    for one, weight in reads:
+        total, weights = total + weight * one, weights + weight
+    return 1 / weights * total
 
 
 def _chosen_rate(lookup: _Lookup, counts: Sequence[int]) -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError, UnsupportedError
-from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
 from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.values.arrays import PlainKeys, hash_array, plain_array
 from parquet_bloom.values.encoding import (
@@ -735,6 +735,12 @@ def _read_csv(path: Path, column: str) -> pa.Array:
         types = dict.fromkeys(opened.schema.names, pa.string())
     text = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     table = csv.read_csv(path, parse_options=parse, convert_options=text)
+    names = {column.casefold(), parse_path(column)[-1].casefold()}
+    if table.num_columns == 1 and (first := table.schema.names[0]).casefold() not in names:  # it may be a key
+        raise LiteralError(
+            f"{path} begins with {first!r}, and not with the name of the column; write {column} as its first line, or "
+            "give text with one key per line in a file that does not end in .csv"
+        )
     return pa.concat_arrays(_only(table, column, str(path)).chunks or [pa.array([], pa.string())])
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate, cycle, islice, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.errors import ParquetBloomError, describe_error
@@ -60,6 +60,16 @@ class Group(NamedTuple):
     is_empty: bool
     has_filter: bool
 
+    @property
+    def has_values(self) -> bool:
+        """Return whether it has a value of the column that is not NULL."""
+        return self.num_values > 0 and not self.is_empty
+
+    @property
+    def share(self) -> float:
+        """How likely it is to be sampled: the larger the likelier, but a hundred times larger is ten times likelier."""
+        return math.sqrt(self.num_values)
+
     def is_open(self, key: Key | None) -> bool:
         """Return whether statistics let it hold a value."""
         if self.is_empty or self.low is None or self.high is None or key is None:
@@ -86,11 +96,22 @@ class ColumnSample:
     sampled: list[SampledGroup] = field(default_factory=list)
     error: str | None = None
 
-    @property
-    def ndv_per_value(self) -> float:
-        """The distinct values of a row group to its values, on average over the sample."""
-        values = sum(self.groups[one.number].num_values for one in self.sampled)
-        return sum(len(one.hashes) for one in self.sampled) / values if values else 0.0
+    def counts(self) -> dict[int, int]:
+        """Return for each row group with values how many are distinct: as in those of the sample of about its size."""
+        known = {one.number: len(one.hashes) for one in self.sampled}
+        ratios: dict[int, list[float]] = {}
+        for number, ndv in known.items():
+            num_values = self.groups[number].num_values
+            ratios.setdefault(num_values.bit_length(), []).append(ndv / num_values)
+        turns: dict[int, Iterator[float]] = {}
+        counts = {}
+        for number, group in enumerate(self.groups):
+            if group.has_values:
+                size = group.num_values.bit_length()
+                if size not in turns:
+                    turns[size] = cycle(ratios[min(ratios, key=lambda one: abs(one - size))])
+                counts[number] = known.get(number) or max(1, round(next(turns[size]) * group.num_values))
+        return counts
 
 
 class FileColumns(NamedTuple):
@@ -182,27 +203,58 @@ def _chosen(column: ColumnSample, files: Sequence[FileColumns], share: int) -> I
 
 
 def _in_pairs(groups: Sequence[Group]) -> Iterator[int]:
-    """Yield the numbers of row groups that have values: at random, but the same for every call and most columns.
+    """Yield the numbers of row groups that have values, at random, but the same for every call.
 
-    Each is followed by another of its file, because values are shared within a file more often than between files.
+    They come from all parts of the files, since what is written together is alike. Each is followed by another nearby,
+    in turns of its own file and of another, because values are shared most often there.
     """
-    numbers = [number for number, group in enumerate(groups) if group.num_values and not group.is_empty]
-    random.Random(0).shuffle(numbers)
-    of_files: dict[int, deque[int]] = {}
+    numbers = [number for number, group in enumerate(groups) if group.has_values]
+    generator = random.Random(0)
+    drawn = {number: generator.expovariate(groups[number].share) for number in numbers}
+    total = sum(groups[number].share for number in numbers)
+    parts: list[list[int]] = [[] for _ in range(SAMPLED_GROUPS // 2)]
+    before = 0.0
     for number in numbers:
-        of_files.setdefault(groups[number].file, deque()).append(number)
+        middle = before + groups[number].share / 2
+        parts[min(int(len(parts) * middle / total), len(parts) - 1)].append(number)
+        before += groups[number].share
+    generator.shuffle(parts)
+    turns = [sorted(part, key=drawn.__getitem__) for part in parts]
     taken: set[int] = set()
-    for first in numbers:
-        of_file = of_files[groups[first].file]
-        for _ in range(2):
-            if first not in taken:
-                taken.add(first)
-                yield first
-            while of_file and of_file[0] in taken:
-                of_file.popleft()
-            if not of_file:
-                break
-            first = of_file[0]
+    for turn, first in enumerate(one for several in zip_longest(*turns) for one in several if one is not None):
+        if first in taken:
+            continue
+        taken.add(first)
+        yield first
+        second = _partner(groups, numbers, first, taken, turn)
+        if second is not None:
+            taken.add(second)
+            yield second
+
+
+def _partner(groups: Sequence[Group], numbers: Sequence[int], first: int, taken: set[int], turn: int) -> int | None:
+    """Return a row group 1, 2, 4 or 8 away: in even turns of the same file if it has one, in odd ones of another."""
+    at = bisect_left(numbers, first)
+    near = [number for number in numbers[max(0, at - _NEAR) : at + _NEAR] if number not in taken]
+    wanted = [number for number in near if (groups[number].file == groups[first].file) == (turn % 2 == 0)]
+    distance = 1 << turn // 2 % 4
+    return min(wanted or near, key=lambda number: abs(abs(number - first) - distance), default=None)
+
+
+_NEAR = 64
+
+
+def chances(groups: Sequence[Group], sampled: Iterable[int]) -> dict[int, float]:
+    """Return for each row group of a sample how likely it is to be in one."""
+    numbers = list(sampled)
+    sizes = sorted((group.share for group in groups if group.has_values), reverse=True)
+    left, total = len(numbers), sum(sizes)
+    for size in sizes:  # the large ones are in every sample
+        if left <= 0 or size * left < total:
+            break
+        left, total = left - 1, total - size
+    rate = left / total if left > 0 and total > 0 else math.inf
+    return {number: min(1.0, rate * groups[number].share) for number in numbers}
 
 
 def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:

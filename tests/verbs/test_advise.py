@@ -1,8 +1,10 @@
 """What `advise` predicts is what pruning then does, and the columns it names are those that gain from filters."""
 
 import hashlib
+import itertools
 import json
 import random
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import parquet_bloom
 from parquet_bloom.cli.commands import main
 from parquet_bloom.verbs import advise as advising
-from parquet_bloom.verbs.samples import Bounds, Group
+from parquet_bloom.verbs.samples import SAMPLED_GROUPS, Bounds, ColumnSample, Group, Point, SampledGroup, _in_pairs
 
 ROWS, GROUP = 9_000, 1_500
 LOOKUPS = 60
@@ -39,6 +41,9 @@ LAYOUTS = {
     "skewed": (lambda r, f, i: int(r.paretovariate(0.7)), "not worth it"),
     "few": (lambda r, f, i: r.choice("abcd"), "not worth it"),
     "half null": (lambda r, f, i: None if r.random() < 0.5 else r.getrandbits(50), "add"),
+    "recent": (lambda r, f, i: f * ROWS + i - int(r.expovariate(1 / 8000)), "add"),
+    "pairs of files": (lambda r, f, i: digest((f // 2, r.randrange(1500))), "add"),
+    "growing": (lambda r, f, i: digest(r.randrange(1 + (f * ROWS + i) // 10)), "add"),
     "per file": (lambda r, f, i: digest((f, r.randrange(1500))), "add"),
 }
 
@@ -85,6 +90,53 @@ def test_predicted_is_measured(tmp_path, layout):
     assert_near(row.groups_with, row.bytes_with, pruned_to(folder, asked), size)
     (row,) = parquet_bloom.advise(folder, "k")
     assert (row.advice, row.filter_bytes, row.groups_now) == ("has filters", 0, pytest.approx(row.groups_with))
+
+
+OVER_TIME = {
+    "recent": lambda r, n: (n - int(r.expovariate(1 / 8000))) // 4,
+    "growing": lambda r, n: r.randrange(1 + n // 10),
+    "sessions": lambda r, n: (n // 3000, r.randrange(200)),
+}
+
+
+@pytest.mark.parametrize("layout", OVER_TIME)
+def test_files_of_all_sizes(layout):
+    """Most row groups are tiny, and a few hold most rows, as between two compactions."""
+    of_groups, of_bytes = [], []
+    for seed in range(8):
+        r = random.Random(seed)
+        held, rows = [], 0
+        for _ in range(60 + 10 * seed):
+            size = int(500 * r.paretovariate(0.8)) % 30_000 + 20
+            held.append([OVER_TIME[layout](r, rows + n) for n in range(size)])
+            rows += size
+        groups = [Group(n, 0, len(one), len(one), None, None, False, False) for n, one in enumerate(held)]
+        column = ColumnSample(("k",), None, groups)
+        for number in itertools.islice(_in_pairs(groups), SAMPLED_GROUPS):
+            drawn = [Point(None, hash(value) % 2**64) for value in r.choices(held[number], k=32)]
+            hashes = pa.array({hash(value) % 2**64 for value in held[number]}, pa.uint64())
+            column.sampled.append(SampledGroup(number, hashes, drawn))
+        estimate = advising._measured(column, None, 1.0).reads(0)
+        numbers, sizes = Counter(), Counter()
+        for one in held:
+            numbers.update(values := set(one))
+            sizes.update(dict.fromkeys(values, len(one)))
+        of_groups.append(estimate.row_groups * rows / sum(numbers[value] for one in held for value in one))
+        of_bytes.append(estimate.num_bytes * rows / sum(sizes[value] for one in held for value in one))
+    for ratios in (of_groups, of_bytes):
+        assert sum(abs(1 - ratio) for ratio in ratios) / len(ratios) < 0.3, ratios
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40), st.data())
+def test_row_groups_are_counted_where_they_lie(some, data):
+    several = [Group(file, 0, 1, int(has), None, None, False, False) for file, has in sorted(some)]
+    own = data.draw(st.integers(0, len(several) - 1))
+    expected = Counter(
+        advising._place(several, own, number)
+        for number, group in enumerate(several)
+        if number != own and group.has_values
+    )
+    assert advising._counts(several, {own: 1.0}) == expected
 
 
 def test_a_part_of_the_files_is_scaled_to_all(tmp_path, monkeypatch):
