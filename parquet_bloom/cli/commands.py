@@ -102,7 +102,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = logging.getLogger("parquet_bloom")
     if not log.hasHandlers():
-        log.addHandler(Warnings(logging.WARNING))
+        log.addHandler(Warnings())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")  # a file's name may be any bytes

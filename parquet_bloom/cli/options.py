@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 import parquet_bloom
 from parquet_bloom.cli.output import hide_options
-from parquet_bloom.cli.terminal import QUIET, is_terminal
+from parquet_bloom.cli.terminal import AWAITED, QUIET, is_terminal
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Verb = Callable[..., Any]
@@ -287,6 +287,8 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, why_not in local_only.items():
             if options.get(name):
                 raise click.UsageError(why_not)
+
+        click.get_current_context().meta[AWAITED] = True
 
         def verb(*arguments: Any, **options: Any) -> Any:
             from parquet_bloom.spark.console import call

@@ -140,12 +140,19 @@ def say_lines(text: str, *, err: bool = False) -> None:
 
 
 class Warnings(logging.Handler):
-    """Prints the warnings that the library logs."""
+    """Prints the warnings that the library logs, each once: with Spark, files are listed twice."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
         try:
-            say(record.getMessage(), color="yellow", err=True)
+            text = record.getMessage()
+            if text not in self._told:
+                self._told.add(text)
+                say(text, color="yellow", err=True)
         except Exception:
             self.handleError(record)
 

@@ -273,6 +273,7 @@ class _Bar:
     def __init__(self, what: str) -> None:
         self._what = what
         self._done, self._total = 0, 0
+        self._may_show = not _in_context(AWAITED)
         self._shown: Any = None
         self._lock = threading.Lock()
         self._finished = threading.Event()
@@ -280,7 +281,7 @@ class _Bar:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def update(self, done: int, total: int) -> None:
-        self._done, self._total = done, total
+        self._done, self._total, self._may_show = done, total, True
 
     def start(self) -> None:
         self._watcher.start()
@@ -306,7 +307,7 @@ class _Bar:
                     if self._shown is not None:
                         bar, task = self._shown
                         bar.update(task, completed=self._done, total=self._total or None)
-                    elif time.monotonic() - self._since >= BAR_AFTER:
+                    elif self._may_show and time.monotonic() - self._since >= BAR_AFTER:
                         self._show()
         finally:
             with self._lock:
@@ -364,5 +365,13 @@ QUIET = "parquet_bloom.quiet"
 
 def is_quiet() -> bool:
     """Return whether the command was given `--quiet`."""
+    return _in_context(QUIET)
+
+
+AWAITED = "parquet_bloom.awaited"
+"""Set where there is no bar before the work reports: until then another program, such as Java, may print."""
+
+
+def _in_context(key: str) -> bool:
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(QUIET))
+    return context is not None and bool(context.meta.get(key))

@@ -70,6 +70,8 @@ def call(
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         with running(master) as session, changed(session, "spark.sql.session.timeZone", timezone):
+            if progress is not None:
+                progress(0, 0)  # Java has started, and prints no more
             _, storage_options = settled(session, paths, storage_options, catalog=catalog)
             if sources is None:
                 hide(storage_options or {})

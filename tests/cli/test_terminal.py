@@ -66,6 +66,26 @@ terminal.BAR_AFTER = 0
 cli.main()
 """
 
+# The program with a Spark that prints while it starts.
+STARTING = """
+import sys, time
+import parquet_bloom.cli.commands as cli
+import parquet_bloom.cli.terminal as terminal
+import parquet_bloom.spark.console as console
+from parquet_bloom.verbs.inspect import Inspection
+
+def call(*_, progress, **__):
+    time.sleep(1)  # a bar would be there
+    print("WARN: Java", file=sys.stderr)
+    progress(0, 0)
+    sys.stdin.readline()
+    return Inspection(())
+
+console.call = call
+terminal.BAR_AFTER = 0
+cli.main()
+"""
+
 # The program with a hash that takes its time, and says when it has begun.
 SLOW = r"""
 import os, time
@@ -341,6 +361,30 @@ def test_a_pipe_gets_no_bar():
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_a_bar_waits_until_spark_has_started():
+    terminal = Terminal(sys.executable, "-c", STARTING, "inspect", "anything", "--engine", "spark")
+    terminal.wait_for("reading filters")
+    assert terminal.shown.startswith("WARN: Java\r\n")
+    terminal.type("\n")
+    assert terminal.end() == 0
+    assert terminal.screen == ["WARN: Java"]
+
+
+def test_a_warning_is_printed_once_and_fits(tmp_path):
+    (tmp_path / ("a" * 50)).write_text("text")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "b.parquet")
+    twice = (
+        "import parquet_bloom.cli.commands as cli\n"
+        "inspect = cli.parquet_bloom.inspect\n"
+        "cli.parquet_bloom.inspect = lambda *a, **o: (inspect(*a, **o), inspect(*a, **o))[1]\n"
+        "cli.main()"
+    )
+    terminal = Terminal(sys.executable, "-c", twice, "inspect", ".", cwd=tmp_path, columns=60)
+    assert terminal.end() == 0
+    assert terminal.told.count("is not Parquet") == 1
+    assert max(map(len, terminal.lines)) <= 60
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--format", "csv"]], ids=str)
