@@ -295,7 +295,7 @@ def bars(shares: Sequence[float]) -> str:
     counts = [0] * 20
     for share in shares:
         counts[min(int(share * 20), 19)] += 1
-    signs = "▁▂▃▄▅▆▇█" if "utf" in (sys.stdout.encoding or "").lower() else ".:-=+*#@"
+    signs = "▁▂▃▄▅▆▇█" if "utf" in (getattr(sys.stdout, "encoding", None) or "").lower() else ".:-=+*#@"
     return "".join(signs[-(-count * len(signs) // max(counts)) - 1] if count else " " for count in counts)
 
 

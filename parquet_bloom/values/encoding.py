@@ -31,6 +31,7 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import struct
@@ -766,6 +767,9 @@ def rule_of(leaf: LeafColumn) -> Rule:
 
 
 def _incomparable(leaf: LeafColumn, value: object) -> LiteralError:
+    if hasattr(value, "as_py"):
+        with contextlib.suppress(ArithmeticError, ValueError):  # dates before year 1, for example
+            value = value.as_py()
     return LiteralError(
         f"column {leaf.name} is {leaf.type_name}; {_short(value)} ({type(value).__name__}) cannot be compared "
         f"with it; give {rule_of(leaf).example}"

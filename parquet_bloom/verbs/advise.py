@@ -398,6 +398,10 @@ def _files(
             continue
         files.append(FileColumns(source, outcome, table.snapshot.leaves(outcome) if table else outcome.leaves))
     strays.rest(sources)
+    if table is not None:
+        left_out = [reason for source in sources if (reason := table.files[source].unreadable) is not None]
+        if left_out:
+            LOG.warning("%s left out: %s", count_text(len(left_out), "file"), left_out[0])
     return files, errors
 
 
@@ -675,6 +679,11 @@ def _judged(
     if total < 2:
         return "not worth it", "there is one row group"
     if now.row_groups < _FEW:
+        if now.row_groups > total / 2:
+            return (
+                "not worth it",
+                f"there is little to skip: statistics leave {_count(now.row_groups)} of {_groups(total)}",
+            )
         return "not worth it", f"statistics already leave {_count(now.row_groups)} of {_groups(total)}{why_few}"
     if with_filters.num_bytes > now.num_bytes / 2:
         return "not worth it", (

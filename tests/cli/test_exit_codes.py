@@ -282,6 +282,12 @@ def test_a_closed_output_changes_no_exit_code(closed, value, code):
     assert ran.returncode == (code if value == "soon" else ended("probe", SMALL, "id", value).returncode)
 
 
+def test_a_closed_output_is_no_error_of_ours():
+    command = f"{sys.executable} -m parquet_bloom inspect {SMALL} --verbose >&-"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 # ---- where it comes from -----------------------------------------------------------------
 
 

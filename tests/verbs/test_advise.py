@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from files import FIXTURES
+from files import FIXTURES, unpacked
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -310,6 +310,10 @@ def test_why_not(tmp_path):
     assert {row.advice for row in (one["flag"], one["nothing"])} == {"not possible"}
     assert one["nothing"].reason == "it has no values"
     assert (one["id"].advice, one["id"].reason) == ("not worth it", "there is one row group")
+    two = pa.table({"n": [[7, 1, 2, 9][n % 4] + n // 3000 for n in range(6000)]})
+    pq.write_table(two, tmp_path / "two.parquet", row_group_size=3000)
+    (row,) = parquet_bloom.advise(tmp_path / "two.parquet")
+    assert row.reason == "there is little to skip: statistics leave 1.8 of 2 row groups"
     tiny = {row.column: row for row in parquet_bloom.advise(tmp_path / "tiny.parquet")}
     assert "is as quickly read as a filter" in tiny["id"].reason
 
@@ -335,6 +339,12 @@ def test_a_table_is_its_live_files_under_its_own_names(tmp_path):
     advice = parquet_bloom.advise(path, "id")
     assert advice.num_files == 1
     assert advice.columns.keys() == {"id"}
+
+
+@pytest.mark.parametrize("name", ["paimon/pk", "hudi/v6_mor"])
+def test_files_that_are_left_out_are_told(tmp_path, caplog, name):
+    advice = parquet_bloom.advise(unpacked(name, tmp_path))
+    assert f"{advice.num_files - advice.num_files_read} files left out: " in caplog.text
 
 
 groups = st.builds(

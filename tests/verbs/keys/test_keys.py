@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.verbs.keys import is_null, read_keys, write_candidates
 
@@ -222,3 +223,10 @@ def test_the_first_line_of_a_csv_file_is_not_lost(tmp_path):
         file.write_text("5\n6\n")
         with pytest.raises(LiteralError, match=r"begins with '5', and not with the name of the column; write .*id as"):
             read_keys(file, column)
+
+
+def test_a_key_of_a_wrong_type_is_shown_as_it_is(tmp_path):
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "data.parquet")
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "keys.parquet")
+    with pytest.raises(LiteralError, match=r"'a' \(str\) cannot be compared with it"):
+        parquet_bloom.erase(tmp_path / "data.parquet", "id", tmp_path / "keys.parquet")
