@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from pathlib import Path
 
 import pytest
 from documents import text
@@ -11,11 +11,13 @@ from interop.matrix import page
 from interop.matrix.about import ENGINES
 from interop.matrix.column_types import NESTED
 from interop.matrix.measure import write_nested
+from interop.matrix.programs import pins
 from kinds import KINDS, footer_of, write_kind
 
 from parquet_bloom.filters import engines
 from parquet_bloom.format.schema import LeafColumn
 
+PARQUET_JAVA = "1.17.0"  # in the jars of pyspark
 MATRIX = json.loads(text(page.DATA))
 NAMED = (engines.DUCKDB, engines.DATAFUSION, engines.CLICKHOUSE, engines.SPARK)
 
@@ -30,18 +32,29 @@ def test_no_cell_lost_a_row():
     cells = [
         cell for engine in MATRIX.values() for verb in ("reads", "writes") for cell in engine.get(verb, {}).values()
     ]
-    assert len(cells) > 800
+    cells += [cell["IN"] for cell in cells if "IN" in cell]
+    assert len(cells) > 1400
     assert not [cell for cell in cells if cell["answer"] == "LOST"]
 
 
 def test_the_versions_are_those_that_are_installed():
-    pinned = dict(
-        line.split("==") for line in text(Path(page.__file__).with_name("requirements.txt")).split() if "=" in line
-    )
-    packages = {engine["package"].removesuffix(", PyPI"): engine["version"].split()[0] for engine in MATRIX.values()}
-    assert {package: packages[package] for package in pinned if package in packages} == {
-        package: version for package, version in pinned.items() if package != "chdb-core"
-    }
+    pinned = pins()
+    versions = {engine["package"]: engine["version"].split()[0] for engine in MATRIX.values()}
+    assert versions == {package: pinned.get(package, PARQUET_JAVA) for package in versions}
+
+
+def test_each_difference_is_a_line():
+    changed = copy.deepcopy(MATRIX)
+    changed["DuckDB"]["reads"]["INT64"]["answer"] = "cannot"
+    changed["DuckDB"]["reads"]["INT64"]["IN"]["answer"] = "no"
+    del changed["Spark"]["writes"]["INT96"]["filters"]
+    changed["Trino"]["version"] = "1"
+    assert list(page.differences(MATRIX, MATRIX)) == []
+    assert list(page.differences(MATRIX, changed)) == [
+        "DuckDB, reads, INT64: answer yes -> cannot; IN answer yes -> no",
+        "Spark, writes, INT96: filters 4 -> nothing",
+        f"Trino, version: {MATRIX['Trino']['version']} -> 1",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +71,8 @@ def test_inspect_names_the_engines_that_the_matrix_names(leaves, engine):
     cells = MATRIX[engine]["reads"]
     assert cells.keys() == leaves.keys()
     uses = {row for row, cell in cells.items() if cell["answer"] in ("yes", "loses rows")}
+    uses_lists = {row for row, cell in cells.items() if cell["IN"]["answer"] in ("yes", "loses rows")}
     loses = {row for row, cell in cells.items() if cell["answer"] == "loses rows"}
-    assert uses == {row for row, leaf in leaves.items() if engine in engines.users(leaf, 64)}
+    assert uses == uses_lists == {row for row, leaf in leaves.items() if engine in engines.users(leaf, 64)}
     hazards = {row: engines.hazards(leaf, 64, has_length=True) for row, leaf in leaves.items()}
     assert loses == {row for row, warnings in hazards.items() if any(engine in warning for warning in warnings)}

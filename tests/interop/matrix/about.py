@@ -59,3 +59,6 @@ ENGINES: dict[str, dict[str, str]] = {
 
 LIBRARIES = ("arrow-rs", "parquet-go", "arrow-go")
 """They have no scan that prunes by filters: whoever uses them asks."""
+
+LONGEST = 300
+"""The largest number of values that is tried in an `IN`."""

@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from interop.matrix import sql
+from interop.matrix.about import LIBRARIES, LONGEST
 from interop.matrix.column_types import NESTED, type_of
-from interop.matrix.programs import programs
-from interop.matrix.sql import Question
+from interop.matrix.programs import plain_values, programs
+from interop.matrix.sql import NotTried, NoWay, Place, Question
 from kinds import KINDS, ROW, ROW_GROUP_ROWS, ROWS, footer_of, with_exact_filters, with_filters, write_kind
 from samples import retrofit
 
@@ -76,18 +77,50 @@ def write_nested(path: Path, seed: str) -> Path:
 
 
 def read(engine: Any, files: dict[str, Path], leaf: str) -> Cell:
-    """Returns how many rows an engine finds for one value, with right and wrong filters and with none."""
+    """Returns what came of a value, and below `IN` what came of two."""
+    here, absent = places(files, leaf)
+    cell = compare(engine, files, leaf, here[:1], absent[:1])
+    if engine.name in LIBRARIES:  # whose users check one value after the other
+        return cell
+    pair = (here[0], absent[0]) if absent else here[:2]
+    return {**cell, "IN": compare(engine, files, leaf, pair, absent[:2])}
 
-    def question(version: str, source: str = "plain") -> Question:
-        return Question(files[version], leaf, files[source])
+
+def places(files: dict[str, Path], leaf: str) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+    """Returns where the file has the value that is asked for and others, and where the other file has absent ones."""
+    held, others = (plain_values(files[source], leaf) for source in ("plain", "other"))
+    first = {value: row for row, value in reversed(list(enumerate(others))) if value not in set(held)}
+    here = {held[ROW]: ROW} | {value: row for row, value in enumerate(held) if value != held[ROW]}
+    return (
+        tuple(Place(files["plain"], row) for row in here.values()),
+        tuple(Place(files["other"], row) for row in sorted(first.values())),
+    )
+
+
+def compare(
+    engine: Any, files: dict[str, Path], leaf: str, values: tuple[Place, ...], absent: tuple[Place, ...]
+) -> Cell:
+    """Returns how many rows an engine finds for some values, with right and wrong filters and with none."""
+
+    def find(version: str) -> list[int]:
+        return engine.find(Question(files[version], leaf, values))
 
     try:
-        truth = engine.find(question("plain"))
+        truth = find("plain")
+    except NotTried as reason:
+        return {"answer": "not tried", "reason": str(reason)}
+    except NoWay as reason:
+        return {"answer": "cannot", "reason": str(reason)}
     except Exception as error:
         return {"answer": "cannot", "error": said(error)}
     if ROW not in truth:
         return {"answer": "cannot", "error": "does not find the row, without filters either"}
-    found = {version: engine.find(question(version)) for version in ("ours", "exact", "cleared")}
+    found = {}
+    for version in ("ours", "exact", "cleared"):
+        try:
+            found[version] = find(version)
+        except Exception as error:
+            return {"answer": "LOST" if version == "ours" else "fails", "error": said(error)}
     if found["ours"] != truth:
         answer = "LOST"
     elif found["exact"] != truth:
@@ -96,10 +129,34 @@ def read(engine: Any, files: dict[str, Path], leaf: str) -> Cell:
         answer = "no" if found["cleared"] == truth else "yes"
     rows = {"without filters": len(truth), **{version: len(rows) for version, rows in found.items()}}
     cell: Cell = {"answer": answer, "rows": rows}
-    if answer == "yes" and hasattr(engine, "counts") and files["ours"] != files["plain"]:
-        counts = (engine.count(question("ours")), engine.count(question("ours", "other")))
+    if answer == "yes" and hasattr(engine, "counts") and files["ours"] != files["plain"] and absent:
+        counts = (engine.count(Question(files["ours"], leaf, places)) for places in (values, absent))
         cell[engine.counts] = dict(zip(("present", "absent"), counts, strict=True))
     return cell
+
+
+def longest_list(engine: Any, files: dict[str, Path]) -> int:
+    """Returns how many values `IN` may have for an engine to use filters: with the cleared ones it finds no row."""
+    here, absent = places(files, "v")
+
+    def uses(size: int) -> bool:
+        values = (here[0], *absent[: size - 1])
+        found = {
+            version: engine.find(Question(files[version], "v", values)) for version in ("plain", "ours", "cleared")
+        }
+        assert found["ours"] == found["plain"] == [ROW], (engine.name, size)
+        return not found["cleared"]
+
+    low, high = 2, 0
+    for size in (10, 11, 100, 101, LONGEST):  # Spark and ClickHouse have limits of 10 and 100
+        if not uses(size):
+            high = size
+            break
+        low = size
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (middle, high) if uses(middle) else (low, middle)
+    return low
 
 
 # ---- their filters, used by us -------------------------------------------------------------
@@ -202,6 +259,8 @@ def measure(engine: Any, folder: Path) -> dict[str, Any]:
     for name, leaf in NESTED.items():
         if hasattr(engine, "find"):
             result["reads"][name] = read(engine, nested, leaf)
+    if result["reads"].get("INT64", {}).get("IN", {}).get("answer") == "yes":
+        result["longest IN"] = longest_list(engine, files["INT64"])
     for cells in (result["reads"], result["writes"]):  # which every engine can, unless it is not well installed
         assert not cells or not cells["INT64"]["answer"].startswith("cannot"), (engine.name, cells["INT64"])
     return result

@@ -1,19 +1,20 @@
 """The page of the matrix, and the JSON that it is made of.
 
-PYTHONPATH=tests:tests/support python -m interop.matrix.page FOLDER_OF_RESULTS
+PYTHONPATH=tests:tests/support python -m interop.matrix.page FOLDER_OF_RESULTS ENGINE...
 """
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from interop.matrix.about import ENGINES, LIBRARIES
+from interop.matrix.about import ENGINES, LIBRARIES, LONGEST
 
 PAGES = Path(__file__).parents[3] / "docs" / "pages"
 PAGE, DATA = PAGES / "interop.md", PAGES / "interop.json"
@@ -37,24 +38,29 @@ it reads, the count is in the JSON, too.
 READS = """
 ## Our filters, read by them
 
-Each engine is asked for one value with `=`, in a column of 400 values in 4 row groups. It is asked four times: in a
-file without filters, with the filters of [`add`](add.md), with filters that hold every value, also where `add` refuses
-to write any, and with filters whose bits were all cleared.
+Each engine looks for one value with `=`, and for two with `IN`: the value that it looked for before, and one that is
+not there. The column has 400 values in 4 row groups. It does so four times: in a file without filters, with the filters
+of [`add`](add.md), with filters that hold every value, also where `add` refuses to write any, and with filters whose
+bits were all cleared.
 
 | | |
 |---|---|
-| yes | it prunes by the filter: with the cleared bits the row is not found |
-| no | it does not look at the filter: with the cleared bits the row is found |
+| yes | it prunes by the filter, for `=` and for `IN`: with the cleared bits the row is not found |
+| no | it does not look at the filter, for `=` and for `IN`: with the cleared bits the row is found |
 | **loses rows** | with a filter that is right by the format, the row is not found. `add` refuses such columns |
-| cannot | it cannot read such a column, or has no condition on it, whatever the filters: see the note |
+| **fails** | with a filter that is right by the format, it ends with an error. `add` refuses such columns |
+| cannot | it fails, whatever the filters, or it has no such type or condition: see the note |
+| not tried | our program does not ask, though the engine might answer: see the note |
 
 ### Engines that prune
+
+An element of a list or a map is found by its position or its key, or by the engine's function for "contains".
 """
 
 LIBRARY = """
 ### Libraries that you ask
 
-These read a filter and check a value when a program asks them.
+These read a filter and check a value when a program asks them, one value after the other.
 """
 
 WRITES = """
@@ -69,7 +75,7 @@ filters of all row groups exclude it.
 | yes | every filter is right, every value is found, and values that are not there are pruned |
 | not used | every value is found, and nothing is pruned, for the reason in the note |
 | no filter | it wrote none for this type |
-| - | it cannot write this type |
+| - | it cannot write this type, or writes it as another: the JSON has its error |
 """
 
 
@@ -79,14 +85,17 @@ OTHER_NAMES = {"UNKNOWN": "UNKNOWN, which parquet-java writes for INTERVAL"}
 # ---- the JSON ------------------------------------------------------------------------------
 
 
-def collect(results: Path) -> Matrix:
-    """Returns what all engines did, in the order of the tables."""
+def collect(results: Path, measured: Collection[str], before: Matrix) -> Matrix:
+    """Returns what the measured engines did, and what all others did before, in the order of the tables."""
     found = {}
     for name, about in ENGINES.items():
-        measured = json.loads((results / f"{name}.json").read_text("utf-8"))
+        if name not in measured:
+            found[name] = before[name]
+            continue
+        result = json.loads((results / f"{name}.json").read_text("utf-8"))
         how = {f"how it {verb}": about[verb] for verb in ("reads", "writes") if verb in about}
-        found[name] = {"version": measured["version"], "package": about["package"], **how}
-        found[name] |= {verb: measured[verb] for verb in ("reads", "writes") if measured[verb]}
+        found[name] = {"version": result.pop("version"), "package": about["package"], **how}
+        found[name] |= {key: value for key, value in result.items() if value}
     return found
 
 
@@ -126,7 +135,8 @@ def render(matrix: Matrix) -> str:
     cells = [
         cell for engine in matrix.values() for verb in ("reads", "writes") for cell in engine.get(verb, {}).values()
     ]
-    parts = [HEAD.format(lost=sum(cell["answer"] == "LOST" for cell in cells), cells=f"{len(cells):,}")]
+    lost = sum("LOST" in (cell["answer"], cell.get("IN", cell)["answer"]) for cell in cells)
+    parts = [HEAD.format(lost=lost, cells=f"{len(cells):,}")]
     for name, engine in matrix.items():
         told = [engine.get(f"how it {verb}", "-") for verb in ("reads", "writes")]
         parts.append(f"| {name} | {engine['version']} | {engine['package']} | {' | '.join(told)} |\n")
@@ -152,6 +162,10 @@ def table(matrix: Matrix, names: list[str], verb: str, notes: Notes) -> str:
             ", ".join(OTHER_NAMES.get(kind, kind) for kind in kinds) if len(kinds) < len(types) else "every type above"
         )
         lines.append(f"| {title} | {' | '.join(cells)} |\n")
+    longest = [matrix[name].get("longest IN") for name in names]
+    if verb == "reads" and any(longest):
+        sizes = [f"{size} or more" if size == LONGEST else str(size or "-") for size in longest]
+        lines.append(f"| *longest `IN` that prunes, in values* | {' | '.join(sizes)} |\n")
     if verb == "writes":
         pruned = [pruned_of(matrix[name][verb].values()) for name in names]
         lines.append(f"| *pruned, of the values that are not there* | {' | '.join(pruned)} |\n")
@@ -165,17 +179,24 @@ def pruned_of(cells: Iterable[dict[str, Any]]) -> str:
 
 
 def cell(observed: dict[str, Any] | None, notes: Notes) -> str:
-    """Returns what a cell says."""
+    """Returns what a cell says: once, where `=` and `IN` have the same answer."""
     if not observed:
         return "-"
-    answer = observed["answer"]
-    if answer == "cannot write":
+    if observed["answer"] == "cannot write":
         return "-"
+    several = observed.get("IN", observed)
+    if several["answer"] == observed["answer"]:
+        return answered(observed, notes)
+    return f"`=`: {answered(observed, notes)}; `IN`: {answered(several, notes)}"
+
+
+def answered(observed: dict[str, Any], notes: Notes) -> str:
+    answer = observed["answer"]
     sentences = [observed.get("error"), observed.get("reason")]
     if observed.get("verify", "ok") != "ok":
         sentences.append(f"`verify`: {observed['verify']}")
     note = "".join(notes.mark(shortened(sentence)) for sentence in sentences if sentence)
-    return f"**{answer}**{note}" if answer in ("LOST", "loses rows") else f"{answer}{note}"
+    return f"**{answer}**{note}" if answer in ("LOST", "loses rows", "fails") else f"{answer}{note}"
 
 
 def shortened(error: str) -> str:
@@ -186,11 +207,48 @@ def shortened(error: str) -> str:
     return re.split(r"\. | \(got|ErrString|: b'|: 60| of len", error)[0].rstrip('(.:"').lstrip('"')
 
 
-def main(results: Path) -> None:
-    matrix = collect(results)
+def differences(before: Matrix, after: Matrix) -> Iterator[str]:
+    """Returns a line for each cell that differs: the engine, the direction, the type, and what was and is seen."""
+
+    def flat(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+        if not isinstance(value, dict):
+            yield path, value
+            return
+        for key, inner in value.items():
+            yield from flat(inner, (*path, key))
+
+    old, new = dict(flat(before)), dict(flat(after))
+    cells: dict[tuple[str, ...], list[str]] = {}
+    for path in dict.fromkeys([*old, *new]):
+        was, now = (matrix.get(path, "nothing") for matrix in (old, new))
+        if was != now:
+            cells.setdefault(path[:3], []).append(" ".join((*path[3:], f"{was} -> {now}")))
+    for path, changes in cells.items():
+        yield f"{', '.join(path)}: {'; '.join(changes)}"
+
+
+def main(results: Path, *measured: str) -> int:
+    """Writes the page, in which engines that were not measured stay as they were; returns 1 if anything differs."""
+    before, page = json.loads(committed(DATA) or "{}"), committed(PAGE)
+    matrix = collect(results, measured, before)
     DATA.write_text(as_json(matrix), "utf-8")
     PAGE.write_text(render(matrix), "utf-8")
+    lines = list(differences(before, matrix))
+    for line in lines:
+        print(line)
+    if not lines and page != render(matrix):
+        print(f"{PAGE.name} is not the page of {DATA.name}")
+    differs = bool(lines) or page != render(matrix)
+    print("It differs from what is committed." if differs else "All is as it is committed.")
+    return differs
+
+
+def committed(file: Path) -> str:
+    """Returns a file as it is committed, staged or not."""
+    name = f"HEAD:./{file.name}"
+    shown = subprocess.run(["git", "show", name], cwd=file.parent, capture_output=True, text=True, check=False)
+    return shown.stdout
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -12,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
-from interop.matrix.sql import Question
-from kinds import ROW, ROW_GROUP_ROWS, footer_of
+from interop.matrix.sql import NotTried, NoWay, Question
+from kinds import ROW_GROUP_ROWS, footer_of
 
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.listing import find
@@ -47,14 +48,17 @@ class Program:
             self.errors.seek(0)
             raise RuntimeError(f"the program ended: {self.errors.read().strip()}")
         answer = json.loads(line)
-        if "not asked" in answer:
-            raise NotImplementedError(answer["not asked"])
+        if "not tried" in answer:
+            raise NotTried(answer["not tried"])
+        if "no way" in answer:
+            raise NoWay(answer["no way"])
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer
 
     def answer(self, question: Question) -> dict[str, Any]:
-        return self.ask(do="find", file=question.file, leaf=question.leaf, source=question.source, row=ROW)
+        values = [{"file": place.file, "row": place.row} for place in question.values]
+        return self.ask(do="find", file=question.file, leaf=question.leaf, values=values)
 
     def find(self, question: Question) -> list[int]:
         return sorted(self.answer(question)["rows"])
@@ -75,6 +79,14 @@ class Writer(Program):
         self.ask(do="write", file=source, output=output)
 
 
+class Library(Writer):
+    """One that checks a value in a filter, and has no conditions."""
+
+    def answer(self, question: Question) -> dict[str, Any]:
+        (place,) = question.values
+        return self.ask(do="find", file=question.file, leaf=question.leaf, source=place.file, row=place.row)
+
+
 class Hyparquet(Program):
     counts = "bytes"
 
@@ -84,13 +96,16 @@ class Trino(Program):
 
     def answer(self, question: Question) -> dict[str, Any]:
         if question.path in ("l", "m", "n"):
-            raise NotImplementedError("Trino passes on conditions on columns and fields of structs")
-        given, held = (plain_values(path, question.leaf) for path in (question.source, question.file))
-        groups = self.ask(file=question.file, leaf=question.leaf, plain=given[ROW].hex())["groups"]
+            raise NoWay("Trino passes on conditions on columns and fields of structs")
+        values = [plain_values(place.file, question.leaf)[place.row] for place in question.values]
+        plain = [value.hex() for value in values]
+        groups = self.ask(file=question.file, leaf=question.leaf, plain=plain)["groups"]
         left = [k for start in groups for k in range(start, start + ROW_GROUP_ROWS)]
-        return {"rows": [k for k in left if held[k] == given[ROW]], "read": len(groups)}
+        held = plain_values(question.file, question.leaf)
+        return {"rows": [k for k in left if held[k] in values], "read": len(groups)}
 
 
+@functools.cache
 def plain_values(path: Path, leaf: str) -> list[bytes]:
     """Returns the values of a column as they are stored."""
     (source,), footer = find(path), footer_of(path)
@@ -111,9 +126,9 @@ def programs(folder: Path) -> dict[str, Program]:
         Hyparquet(
             "hyparquet", pinned("hyparquet/package.json", '"hyparquet": "'), ["node", str(folder / "js/hyparquet.mjs")]
         ),
-        Writer("arrow-rs", pinned("arrow_rs/Cargo.toml", 'parquet = { version = "='), [str(folder / "arrow-rs")]),
-        Writer("parquet-go", pinned("parquet_go/go.mod", "parquet-go/parquet-go v"), [str(folder / "parquet-go")]),
-        Writer("arrow-go", pinned("arrow_go/go.mod", "arrow-go/v18 v"), [str(folder / "arrow-go")]),
+        Library("arrow-rs", pinned("arrow_rs/Cargo.toml", 'parquet = { version = "='), [str(folder / "arrow-rs")]),
+        Library("parquet-go", pinned("parquet_go/go.mod", "parquet-go/parquet-go v"), [str(folder / "parquet-go")]),
+        Library("arrow-go", pinned("arrow_go/go.mod", "arrow-go/v18 v"), [str(folder / "arrow-go")]),
         Writer(
             "parquet-java", of_jar(jars, "parquet-hadoop"), ["java", *OPTIONS, f"{jars}/*:{folder}/java", "ParquetJava"]
         ),
@@ -136,3 +151,21 @@ def of_jar(folder: Path, name: str) -> str:
     """Returns the version in the name of a jar."""
     (jar,) = folder.glob(f"{name}-[0-9]*.jar")
     return jar.stem.removeprefix(f"{name}-")
+
+
+def pins() -> dict[str, str]:
+    """Returns the version of each engine that the files of dependencies name."""
+    lines = (HERE / "requirements.txt").read_text("utf-8").split()
+    python = {
+        f"{package}, PyPI": version for package, _, version in (line.partition("==") for line in lines) if version
+    }
+    others = {
+        "parquet, crates.io": pinned("arrow_rs/Cargo.toml", 'parquet = { version = "='),
+        "github.com/parquet-go/parquet-go": pinned("parquet_go/go.mod", "parquet-go/parquet-go v"),
+        "github.com/apache/arrow-go/v18": pinned("arrow_go/go.mod", "arrow-go/v18 v"),
+        "hyparquet, npm": pinned("hyparquet/package.json", '"hyparquet": "'),
+        "io.trino:trino-parquet, Maven": pinned(
+            "java/trino.xml", "<artifactId>trino-parquet</artifactId>\n      <version>"
+        ),
+    }
+    return python | others

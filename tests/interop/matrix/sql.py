@@ -1,7 +1,9 @@
-"""The engines that Python can call: each finds the rows of a file with a value, and writes a file with filters."""
+"""The engines that Python can call: each finds the rows of a file with some values, and writes a file with filters."""
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import shutil
 import tempfile
@@ -14,18 +16,35 @@ from typing import Any, ClassVar
 
 import engines
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from kinds import ROW, ROW_GROUP_ROWS
+from kinds import ROW_GROUP_ROWS
 from pyarrow import dataset
+
+
+class NotTried(Exception):
+    """Our program does not ask this; the engine might answer."""
+
+
+class NoWay(Exception):
+    """The engine has no condition for this, by its documentation or its source."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The value of a column in a row of a file."""
+
+    file: Path
+    row: int
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which rows of `file` hold the value that the column `leaf` of `source` has in `ROW`?"""
+    """Which rows of `file` hold a value in the column `leaf`, by `=`, or one of several, by `IN`?"""
 
     file: Path
     leaf: str
-    source: Path
+    values: tuple[Place, ...]
 
     @cached_property
     def path(self) -> str:
@@ -33,10 +52,37 @@ class Question:
         return self.leaf.removesuffix(".list.element").partition(".key_value")[0]
 
 
-class DuckDB:
+class Sql:
+    """An engine whose conditions are SQL."""
+
+    columns: ClassVar[dict[str, str]] = {}
+    """How a value inside another is written."""
+    conditions: ClassVar[dict[str, tuple[str, str]]] = {}
+    """The conditions that are not `=` and `IN`: for one value, and for several."""
+
+    def column(self, question: Question) -> str:
+        return self.columns.get(question.path, question.path)
+
+    def where(self, question: Question) -> str:
+        """Returns the condition; a value is fetched and written as SQL only once, for some engines take long."""
+        known: dict[Any, str] = self.__dict__.setdefault("literals", {})
+        column = self.column(question)
+        for place in question.values:
+            if (place, column) not in known:
+                known[place, column] = self.literal(place, column)
+        one, several = self.conditions.get(question.path, ("{column} = {values}", "{column} IN ({values})"))
+        values = ", ".join(known[place, column] for place in question.values)
+        return (one if len(question.values) == 1 else several).format(column=column, values=values)
+
+    def literal(self, place: Place, column: str) -> str:
+        raise NotImplementedError
+
+
+class DuckDB(Sql):
     name, package = "DuckDB", "duckdb"
     counts = "row_groups"
-    conditions: ClassVar = {"l": "l[1] = {}", "m": "m['k'] = {}", "n": "map_contains(n, {})"}
+    columns: ClassVar = {"l": "l[1]", "m": "m['k']", "n": "map_keys(n)[1]"}
+    conditions: ClassVar = {"n": ("map_contains(n, {values})", "list_has_any(map_keys(n), [{values}])")}
 
     def __init__(self) -> None:
         import duckdb
@@ -47,15 +93,13 @@ class DuckDB:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.db.execute(sql).fetchall()
 
-    def literal(self, question: Question, column: str) -> str:
-        sql = f"SELECT {column}::VARCHAR, typeof({column}) FROM '{question.source}' WHERE k = {ROW}"
+    def literal(self, place: Place, column: str) -> str:
+        sql = f"SELECT {column}::VARCHAR, typeof({column}) FROM '{place.file}' WHERE k = {place.row}"
         ((text, kind),) = self.rows(sql)
         return f"""CAST('{text.replace("'", "''")}' AS {kind})"""
 
     def query(self, question: Question) -> str:
-        column = {"l": "l[1]", "m": "m['k']", "n": "map_keys(n)[1]"}.get(question.path, question.path)
-        condition = self.conditions.get(question.path, f"{question.path} = {{}}")
-        return f"SELECT k FROM '{question.file}' WHERE {condition.format(self.literal(question, column))}"
+        return f"SELECT k FROM '{question.file}' WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
         return [k for (k,) in self.rows(f"{self.query(question)} ORDER BY k")]
@@ -71,40 +115,44 @@ class DuckDB:
         )
 
 
-class DataFusion:
+class DataFusion(Sql):
     name, package = "DataFusion", "datafusion"
     counts = "row_groups"
-    conditions: ClassVar = {"l": "array_has(l, {})", "n": "array_has(map_keys(n), {})"}
+    conditions: ClassVar = {
+        "l": ("array_has(l, {values})", "array_has_any(l, [{values}])"),
+        "n": ("array_has(map_keys(n), {values})", "array_has_any(map_keys(n), [{values}])"),
+    }
     columns: ClassVar = {"s.v": "s['v']", "l": "l[1]", "m": "m['k']", "n": "map_keys(n)[1]"}
 
     def __init__(self) -> None:
         from datafusion import SessionConfig, SessionContext
 
         self.context = SessionContext(SessionConfig().with_target_partitions(1)).enable_url_table()
+        self.parameters: dict[str, pa.Scalar] = {}
 
-    def table(self, sql: str, **values: Any) -> pa.Table:
-        frame = self.context.sql(sql, param_values=values)
+    def table(self, sql: str) -> pa.Table:
+        named = {name: value for name, value in self.parameters.items() if re.search(rf"\${name}\b", sql)}
+        frame = self.context.sql(sql, param_values=named)
         return pa.Table.from_batches(frame.collect(), frame.schema())
 
-    def query(self, question: Question) -> tuple[str, dict[str, Any]]:
-        column = self.columns.get(question.path, question.path)
-        where = f"FROM '{question.source}' WHERE k = {ROW}"
+    def literal(self, place: Place, column: str) -> str:
+        where = f"FROM '{place.file}' WHERE k = {place.row}"
         value = self.table(f"SELECT {column} AS x {where}")["x"]
         if "interval" in str(value.type):  # of which there are no parameters
             (text,) = self.table(f"SELECT CAST({column} AS VARCHAR) AS x {where}")["x"].to_pylist()
-            literal, values = f"INTERVAL '{text}'", {}
-        else:
-            literal, values = "$v", {"v": value[0]}
-        condition = self.conditions.get(question.path, f"{column} = {{}}").format(literal)
-        return f"SELECT k FROM '{question.file}' WHERE {condition}", values
+            return f"INTERVAL '{text}'"
+        name = f"v{len(self.parameters)}"
+        self.parameters[name] = value[0]
+        return f"${name}"
+
+    def query(self, question: Question) -> str:
+        return f"SELECT k FROM '{question.file}' WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
-        sql, values = self.query(question)
-        return self.table(f"{sql} ORDER BY k", **values)["k"].to_pylist()
+        return self.table(f"{self.query(question)} ORDER BY k")["k"].to_pylist()
 
     def count(self, question: Question) -> int:
-        sql, values = self.query(question)
-        plan = "".join(map(str, self.table(f"EXPLAIN ANALYZE {sql}", **values).to_pylist()))
+        plan = "".join(map(str, self.table(f"EXPLAIN ANALYZE {self.query(question)}").to_pylist()))
         return int(re.findall(r"row_groups_pruned_bloom_filter=\d+ total → (\d+) matched", plan)[0])
 
     def write(self, source: Path, output: Path) -> None:
@@ -113,10 +161,13 @@ class DataFusion:
         self.table(f"COPY (SELECT k, v FROM '{source}') TO '{output}' STORED AS PARQUET OPTIONS ({options})")
 
 
-class ClickHouse:
+class ClickHouse(Sql):
     name, package = "ClickHouse", "chdb"
     counts = "row_groups"
-    conditions: ClassVar = {"l": "has(l, {})", "m": "m['k'] = {}", "n": "mapContains(n, {})"}
+    conditions: ClassVar = {
+        "l": ("has(l, {values})", "hasAny(l, [{values}])"),
+        "n": ("mapContains(n, {values})", "hasAny(mapKeys(n), [{values}])"),
+    }
     columns: ClassVar = {"l": "l[1]", "m": "m['k']", "n": "mapKeys(n)[1]"}
     settings = "SETTINGS max_threads = 1, use_parquet_metadata_cache = 0, session_timezone = 'UTC'"
     only_filters = f"{settings}, input_format_parquet_dictionary_filter_push_down = 0"
@@ -125,14 +176,14 @@ class ClickHouse:
         ((clickhouse,),) = engines.clickhouse("SELECT version()")
         self.version = f"{version(self.package)} (ClickHouse {clickhouse})"
 
-    def query(self, question: Question) -> str:
-        column = self.columns.get(question.path, question.path)
-        kind = f"SELECT hex(toString({column})), toTypeName({column}) FROM file('{question.source}', Parquet)"
-        ((text, kind),) = engines.clickhouse(f"{kind} WHERE k = {ROW} {self.settings}")
+    def literal(self, place: Place, column: str) -> str:
+        kind = f"SELECT hex(toString({column})), toTypeName({column}) FROM file('{place.file}', Parquet)"
+        ((text, kind),) = engines.clickhouse(f"{kind} WHERE k = {place.row} {self.settings}")
         kind = kind.replace("\\", "\\\\").replace("'", "\\'")
-        condition = self.conditions.get(question.path, f"{column} = {{}}")
-        literal = f"CAST(unhex('{text}'), '{kind}')"
-        return f"SELECT k FROM file('{question.file}', Parquet) WHERE {condition.format(literal)}"
+        return f"CAST(unhex('{text}'), '{kind}')"
+
+    def query(self, question: Question) -> str:
+        return f"SELECT k FROM file('{question.file}', Parquet) WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
         found = engines.clickhouse(f"{self.query(question)} ORDER BY k {self.only_filters}")
@@ -149,10 +200,13 @@ class ClickHouse:
         )
 
 
-class Spark:
+class Spark(Sql):
     name, package = "Spark", "pyspark"
     counts = "row_groups"
-    conditions: ClassVar = {"l": "array_contains(l, {})", "m": "m['k'] = {}", "n": "map_contains_key(n, {})"}
+    conditions: ClassVar = {
+        "l": ("array_contains(l, {values})", "arrays_overlap(l, array({values}))"),
+        "n": ("map_contains_key(n, {values})", "arrays_overlap(map_keys(n), array({values}))"),
+    }
     columns: ClassVar = {"l": "l[0]", "m": "m['k']", "n": "map_keys(n)[0]"}
 
     def __init__(self) -> None:
@@ -161,14 +215,15 @@ class Spark:
         self.spark.conf.set("spark.sql.codegen.wholeStage", "false")
         self.spark.sparkContext.setLogLevel("OFF")
 
-    def query(self, question: Question) -> Any:
-        column = self.columns.get(question.path, question.path)
-        df = self.spark.read.parquet(str(question.source)).where(f"k = {ROW}")
+    def literal(self, place: Place, column: str) -> str:
+        df = self.spark.read.parquet(str(place.file)).where(f"k = {place.row}")
         kind = df.selectExpr(f"{column} AS x").schema["x"].dataType.simpleString()
         text = df.selectExpr(f"hex({column if kind == 'binary' else f'CAST({column} AS STRING)'}) AS x").first()[0]
-        literal = f"unhex('{text}')" if kind == "binary" else f"CAST(decode(unhex('{text}'), 'utf-8') AS {kind})"
-        condition = self.conditions.get(question.path, f"{column} = {{}}").format(literal)
-        return self.spark.read.parquet(str(question.file)).where(condition).select("k")
+        return f"unhex('{text}')" if kind == "binary" else f"CAST(decode(unhex('{text}'), 'utf-8') AS {kind})"
+
+    def query(self, question: Question) -> Any:
+        where = self.where(question)
+        return self.spark.read.parquet(str(question.file)).where(where).select("k")
 
     def find(self, question: Question) -> list[int]:
         return sorted(row.k for row in self.query(question).collect())
@@ -206,29 +261,46 @@ class Polars:
     def _find(self, question: Question) -> list[int]:
         import polars as pl
 
-        column = pl.col("v")
-        match question.path:
-            case "s.v":
-                column = pl.col("s").struct.field("v")
-            case "l":
-                column = pl.col("l").list.first()
-            case "m" | "n":
-                raise NotImplementedError("our program asks nothing of its maps")
-        where = pl.read_parquet(question.source).filter(pl.col("k") == ROW).select(column.alias("x"))["x"]
-        literal = pl.lit(where)  # of one row; as a Python value it would lose nanoseconds
-        return pl.scan_parquet(question.file).filter(column == literal).select("k").collect()["k"].sort().to_list()
+        column = {
+            "v": pl.col("v"),
+            "s.v": pl.col("s").struct.field("v"),
+            "l": pl.col("l").list.first(),
+            "m": pl.col("m").map.get("k"),
+            "n": pl.col("n").map.keys().list.first(),
+        }[question.path]
+        # of one row each; as Python values they would lose nanoseconds
+        values = [
+            pl.read_parquet(place.file).filter(pl.col("k") == place.row).select(column.alias("x"))["x"]
+            for place in question.values
+        ]
+        condition = column == pl.lit(values[0]) if len(values) == 1 else column.is_in(pl.concat(values).implode())
+        return pl.scan_parquet(question.file).filter(condition).select("k").collect()["k"].sort().to_list()
 
 
 class PyArrow:
     name, package = "pyarrow", "pyarrow"
 
     def find(self, question: Question) -> list[int]:
-        field = dataset.field("s", "v") if question.path == "s.v" else dataset.field(question.path)
-        if question.path in ("l", "m", "n"):
-            raise NotImplementedError("a dataset's filters do not look into lists and maps")
-        source = dataset.dataset(question.source)
-        literal = source.to_table(columns={"x": field}, filter=dataset.field("k") == ROW)["x"][0]
-        return dataset.dataset(question.file).to_table(columns=["k"], filter=field == literal)["k"].to_pylist()
+        column = {
+            "v": dataset.field("v"),
+            "s.v": dataset.field("s", "v"),
+            "l": pc.list_element(dataset.field("l"), 0),
+            "m": pc.map_lookup(dataset.field("m"), pa.scalar("k"), "first"),
+        }
+        key = {"n": dataset.field("n")}
+        values = [
+            dataset.dataset(place.file)
+            .to_table(columns={"x": (column | key)[question.path]}, filter=dataset.field("k") == place.row)["x"]
+            .combine_chunks()
+            for place in question.values
+        ]
+        if question.path == "n":
+            held = [pc.map_lookup(key["n"], value[0][0][0], "first").is_valid() for value in values]
+            condition = functools.reduce(operator.or_, held)
+        else:
+            field = column[question.path]
+            condition = field == values[0][0] if len(values) == 1 else field.isin(pa.concat_arrays(values))
+        return dataset.dataset(question.file).to_table(columns=["k"], filter=condition)["k"].to_pylist()
 
     def write(self, source: Path, output: Path) -> None:
         table = pq.read_table(source, columns=["v"])
@@ -258,12 +330,30 @@ class Rugo:
     def find(self, question: Question) -> list[int]:
         from rugo import parquet
 
-        def column(path: Path, name: str, predicates: list[Any]) -> list[Any]:
-            with parquet.read_parquet(str(path), columns=[name], predicates=predicates, threads=1) as reader:
-                return [value for morsel in reader for value in morsel.column(name).to_pylist()]
+        def rows(path: Path, predicates: list[Any]) -> list[int]:
+            with parquet.read_parquet(str(path), columns=["k"], predicates=predicates, threads=1) as reader:
+                return [k for morsel in reader for k in morsel.column("k").to_pylist()]
 
-        (value,) = column(question.source, question.path, [("k", "=", ROW)])
-        return column(question.file, "k", [(question.path, "=", value)])
+        values = [self.value(place, question.leaf) for place in question.values]
+        condition = ("=", values[0]) if len(values) == 1 else ("in", values)
+        name = "l" if question.path == "l" else question.leaf  # which is how it names them
+        return rows(question.file, [(name, *condition)])
+
+    def value(self, place: Place, leaf: str) -> Any:
+        """Returns a value by pyarrow: rugo's own ones lose nanoseconds and the fractions of wide decimals."""
+        column = leaf.partition(".")[0]
+        values = pq.read_table(place.file, columns=[column])[column].combine_chunks().slice(place.row, 1)
+        if pa.types.is_time(values.type) or values.type in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+            values = values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
+        (value,) = values.to_pylist()
+        match column:
+            case "s":
+                return value["v"]
+            case "l":
+                return value[0]
+            case "m" | "n":
+                return value[0][column == "m"]  # a pair for each entry
+        return value
 
     def write(self, source: Path, output: Path) -> None:
         from rugo import parquet

@@ -17,15 +17,27 @@ async function counted(path) {
   return file
 }
 
-async function find({ file: path, leaf, source, row }) {
-  const [column, ...fields] = leaf.replace(/\.list\.element$/, '').split('.')
-  if (leaf.includes('.key_value.') || leaf.includes('.list.')) return { 'not asked': 'a filter names a column or a field of a struct' }
-  const given = await parquetReadObjects({ file: await counted(source), columns: [column] })
-  const value = fields.reduce((value, field) => value[field], given[row][column])
+/** A field of a map is its key, an element of a list is found by $in. */
+function condition(leaf, values) {
+  const path = leaf.replace(/\.(list|key_value)\..*/, '')
+  if (leaf.includes('.key_value.key')) return { $or: values.map(key => ({ [`${path}.${key}`]: { $eq: 'k' } })) }
+  const name = leaf.includes('.key_value.') ? `${path}.k` : path
+  return { [name]: values.length > 1 || leaf.includes('.list.') ? { $in: values } : { $eq: values[0] } }
+}
+
+async function valueOf({ file, row }, leaf) {
+  const [column, ...fields] = leaf.split('.')
+  const value = (await parquetReadObjects({ file: await counted(file), columns: [column] }))[row][column]
+  if (leaf.includes('.key_value.key')) return Object.keys(value)[0]
+  if (leaf.includes('.list.') || leaf.includes('.key_value.')) return Object.values(value)[0]
+  return fields.reduce((value, field) => value[field], value)
+}
+
+async function find({ file: path, leaf, values }) {
+  const filter = condition(leaf, await Promise.all(values.map(place => valueOf(place, leaf))))
   const file = await counted(path)
   const metadata = await parquetMetadataAsync(file)
   file.bytes = 0
-  const filter = { [[column, ...fields].join('.')]: { $eq: value } }
   const found = await parquetReadObjects({ file, metadata, columns: ['k'], filter, useBloomFilters: true })
   return { rows: found.map(({ k }) => Number(k)), read: file.bytes }
 }

@@ -5,8 +5,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.parquet.HadoopReadOptions;
@@ -16,6 +18,10 @@ import org.apache.parquet.example.data.simple.SimpleGroup;
 import org.apache.parquet.filter2.compat.FilterCompat;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
+import org.apache.parquet.filter2.predicate.Operators.Column;
+import org.apache.parquet.filter2.predicate.Operators.Eq;
+import org.apache.parquet.filter2.predicate.Operators.In;
+import org.apache.parquet.filter2.predicate.Operators.SupportsEqNotEq;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.ParquetReader;
 import org.apache.parquet.hadoop.ParquetWriter;
@@ -69,24 +75,54 @@ public class ParquetJava {
     return rows;
   }
 
-  static Object find(JsonNode request) throws Exception {
-    String leaf = request.get("leaf").asText();
-    String[] steps = leaf.split("\\.");
-    PrimitiveTypeName type = schema(request.get("source")).getType(steps).asPrimitiveType().getPrimitiveTypeName();
-    Group group = rows(request.get("source"), null).get(request.get("row").asInt());
+  /** A column equals a value, or one of several; or has it among its values, if it is a list or a map. */
+  static <T extends Comparable<T>, C extends Column<T> & SupportsEqNotEq> FilterPredicate holds(
+      C column, List<?> values, boolean isRepeated) {
+    @SuppressWarnings("unchecked")
+    Set<T> wanted = new LinkedHashSet<>((List<T>) values);
+    if (wanted.size() == 1) {
+      Eq<T> equal = FilterApi.eq(column, wanted.iterator().next());
+      return isRepeated ? FilterApi.contains(equal) : equal;
+    }
+    In<T> in = FilterApi.in(column, wanted);
+    return isRepeated ? FilterApi.contains(in) : in;
+  }
+
+  static Object value(JsonNode place, String[] steps, PrimitiveTypeName type) throws Exception {
+    Group group = rows(place.get("file"), null).get(place.get("row").asInt());
     for (int i = 0; i < steps.length - 1; i++) {
       group = group.getGroup(steps[i], 0);
     }
     String name = steps[steps.length - 1];
+    return switch (type) {
+      case BOOLEAN -> group.getBoolean(name, 0);
+      case INT32 -> group.getInteger(name, 0);
+      case INT64 -> group.getLong(name, 0);
+      case FLOAT -> group.getFloat(name, 0);
+      case DOUBLE -> group.getDouble(name, 0);
+      case INT96 -> group.getInt96(name, 0);
+      default -> group.getBinary(name, 0);
+    };
+  }
+
+  static Object find(JsonNode request) throws Exception {
+    String leaf = request.get("leaf").asText();
+    String[] steps = leaf.split("\\.");
+    MessageType schema = schema(request.get("file"));
+    PrimitiveTypeName type = schema.getType(steps).asPrimitiveType().getPrimitiveTypeName();
+    boolean isRepeated = schema.getMaxRepetitionLevel(steps) > 0;
+    List<Object> values = new ArrayList<>();
+    for (JsonNode place : request.get("values")) {
+      values.add(value(place, steps, type));
+    }
     FilterPredicate predicate =
         switch (type) {
-          case BOOLEAN -> FilterApi.eq(FilterApi.booleanColumn(leaf), group.getBoolean(name, 0));
-          case INT32 -> FilterApi.eq(FilterApi.intColumn(leaf), group.getInteger(name, 0));
-          case INT64 -> FilterApi.eq(FilterApi.longColumn(leaf), group.getLong(name, 0));
-          case FLOAT -> FilterApi.eq(FilterApi.floatColumn(leaf), group.getFloat(name, 0));
-          case DOUBLE -> FilterApi.eq(FilterApi.doubleColumn(leaf), group.getDouble(name, 0));
-          case INT96 -> FilterApi.eq(FilterApi.binaryColumn(leaf), group.getInt96(name, 0));
-          default -> FilterApi.eq(FilterApi.binaryColumn(leaf), group.getBinary(name, 0));
+          case BOOLEAN -> holds(FilterApi.booleanColumn(leaf), values, isRepeated);
+          case INT32 -> holds(FilterApi.intColumn(leaf), values, isRepeated);
+          case INT64 -> holds(FilterApi.longColumn(leaf), values, isRepeated);
+          case FLOAT -> holds(FilterApi.floatColumn(leaf), values, isRepeated);
+          case DOUBLE -> holds(FilterApi.doubleColumn(leaf), values, isRepeated);
+          default -> holds(FilterApi.binaryColumn(leaf), values, isRepeated);
         };
     List<Long> found = new ArrayList<>();
     for (Group row : rows(request.get("file"), predicate)) {

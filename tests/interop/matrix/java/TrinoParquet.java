@@ -36,6 +36,7 @@ import java.io.RandomAccessFile;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -60,12 +61,33 @@ public class TrinoParquet {
       JsonNode request = json.readTree(line);
       Object answer;
       try {
-        byte[] plain = HexFormat.of().parseHex(request.get("plain").asText());
+        List<byte[]> plain = new ArrayList<>();
+        for (JsonNode value : request.get("plain")) {
+          plain.add(HexFormat.of().parseHex(value.asText()));
+        }
         answer = Map.of("groups", groups(request.get("file").asText(), request.get("leaf").asText(), plain));
+      } catch (NotTried reason) {
+        answer = Map.of("not tried", reason.getMessage());
+      } catch (NoType reason) {
+        answer = Map.of("no way", reason.getMessage());
       } catch (Exception error) {
         answer = Map.of("error", error.getClass().getSimpleName() + ": " + error.getMessage());
       }
       System.out.println(json.writeValueAsString(answer));
+    }
+  }
+
+  /** Trino cannot have the value. */
+  static class NoType extends RuntimeException {
+    NoType(String reason) {
+      super(reason);
+    }
+  }
+
+  /** Trino might have the value, in a way that this program does not try. */
+  static class NotTried extends RuntimeException {
+    NotTried(String reason) {
+      super(reason);
     }
   }
 
@@ -89,16 +111,17 @@ public class TrinoParquet {
     }
   }
 
-  /** The first rows of the row groups that may hold a value. */
-  static List<Long> groups(String path, String leaf, byte[] plain) throws Exception {
+  /** The first rows of the row groups that may hold one of the values. */
+  static List<Long> groups(String path, String leaf, List<byte[]> plain) throws Exception {
     ParquetReaderOptions options = ParquetReaderOptions.builder().withBloomFilter(true).build();
     try (FileSource source = new FileSource(path, options)) {
       ParquetMetadata metadata = MetadataReader.readFooter(source, options, Optional.empty(), Optional.empty());
       MessageType schema = metadata.getFileMetaData().getSchema();
       Map<List<String>, ColumnDescriptor> columns = ParquetTypeUtils.getDescriptors(schema, schema);
       ColumnDescriptor column = columns.get(List.of(leaf.split("\\.")));
-      TupleDomain<ColumnDescriptor> domain =
-          TupleDomain.withColumnDomains(Map.of(column, domain(column.getPrimitiveType(), plain)));
+      List<Domain> domains =
+          plain.stream().map(value -> domain(column.getPrimitiveType(), value)).toList();
+      TupleDomain<ColumnDescriptor> domain = TupleDomain.withColumnDomains(Map.of(column, Domain.union(domains)));
       return PredicateUtils.getFilteredRowGroups(
               0,
               source.getEstimatedSize(),
@@ -130,7 +153,7 @@ public class TrinoParquet {
     }
     if (logical instanceof IntLogicalTypeAnnotation integer) {
       if (!integer.isSigned()) {
-        throw new IllegalArgumentException("Trino has no unsigned integers");
+        throw new NotTried("a table gives it a wider type: Trino has no unsigned integers");
       }
       return switch (integer.getBitWidth()) {
         case 8 -> Domain.singleValue(TinyintType.TINYINT, number);
@@ -164,7 +187,7 @@ public class TrinoParquet {
       return Domain.singleValue(VarcharType.VARCHAR, Slices.wrappedBuffer(plain));
     }
     if (logical != null && !(logical instanceof LogicalTypeAnnotation.BsonLogicalTypeAnnotation)) {
-      throw new IllegalArgumentException("Trino has no type for " + logical);
+      throw new NoType("Trino has no type for " + logical);
     }
     return switch (physical) {
       case BOOLEAN -> Domain.singleValue(BooleanType.BOOLEAN, plain[0] != 0);
