@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -148,7 +149,7 @@ def longest_list(engine: Any, files: dict[str, Path]) -> int:
         return not found["cleared"]
 
     low, high = 2, 0
-    for size in (10, 11, 100, 101, LONGEST):  # Spark and ClickHouse have limits of 10 and 100
+    for size in (10, 100, 101, LONGEST):  # ClickHouse has a limit of 100
         if not uses(size):
             high = size
             break
@@ -259,6 +260,10 @@ def measure(engine: Any, folder: Path) -> dict[str, Any]:
     for name, leaf in NESTED.items():
         if hasattr(engine, "find"):
             result["reads"][name] = read(engine, nested, leaf)
+    if hasattr(engine, "find_widened"):
+        here, absent = places(files["INT32"], "v")
+        widened = SimpleNamespace(find=engine.find_widened)
+        result["reads widened"] = {"INT32": compare(widened, files["INT32"], "v", here[:1], absent[:1])}
     if result["reads"].get("INT64", {}).get("IN", {}).get("answer") == "yes":
         result["longest IN"] = longest_list(engine, files["INT64"])
     for cells in (result["reads"], result["writes"]):  # which every engine can, unless it is not well installed

@@ -57,6 +57,11 @@ bits were all cleared.
 An element of a list or a map is found by its position or its key, or by the engine's function for "contains".
 """
 
+WIDENED = """
+Not in the table: an INT32 column that its table has widened to BIGINT. There {name} {version} loses the row because
+of a right filter; see [engines](engines.md).
+"""
+
 LIBRARY = """
 ### Libraries that you ask
 
@@ -142,6 +147,11 @@ def render(matrix: Matrix) -> str:
         parts.append(f"| {name} | {engine['version']} | {engine['package']} | {' | '.join(told)} |\n")
     readers = [name for name, engine in matrix.items() if "reads" in engine]
     parts += [READS, table(matrix, [name for name in readers if name not in LIBRARIES], "reads", notes)]
+    parts += [
+        WIDENED.format(name=name, version=engine["version"])
+        for name, engine in matrix.items()
+        if any(cell["answer"] == "LOST" for cell in engine.get("reads widened", {}).values())
+    ]
     parts += [LIBRARY, table(matrix, [name for name in readers if name in LIBRARIES], "reads", notes)]
     parts += [WRITES, table(matrix, [name for name, engine in matrix.items() if "writes" in engine], "writes", notes)]
     parts.append("\n")
@@ -203,8 +213,8 @@ def shortened(error: str) -> str:
     """Returns the part of an error that does not depend on the type."""
     if code := re.match(r"\[(\w+)\]", error):
         return f"`{code[1]}`"
-    error = re.sub(r"^\w+(Exception|Error): |^row group \d+, column 'v': ", "", error)
-    return re.split(r"\. | \(got|ErrString|: b'|: 60| of len", error)[0].rstrip('(.:"').lstrip('"')
+    error = re.sub(r"^\w+(Exception|Error): |^Code: \d+\. DB::Exception: |^row group \d+, column 'v': ", "", error)
+    return re.split(r"\. | \(got|ErrString|: b'|: 60| of len|: In scope", error)[0].rstrip('(.:"').lstrip('"')
 
 
 def differences(before: Matrix, after: Matrix) -> Iterator[str]:

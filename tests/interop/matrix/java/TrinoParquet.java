@@ -65,7 +65,8 @@ public class TrinoParquet {
         for (JsonNode value : request.get("plain")) {
           plain.add(HexFormat.of().parseHex(value.asText()));
         }
-        answer = Map.of("groups", groups(request.get("file").asText(), request.get("leaf").asText(), plain));
+        boolean isWidened = request.get("widened").asBoolean();
+        answer = Map.of("groups", groups(request.get("file").asText(), request.get("leaf").asText(), plain, isWidened));
       } catch (NotTried reason) {
         answer = Map.of("not tried", reason.getMessage());
       } catch (NoType reason) {
@@ -112,7 +113,8 @@ public class TrinoParquet {
   }
 
   /** The first rows of the row groups that may hold one of the values. */
-  static List<Long> groups(String path, String leaf, List<byte[]> plain) throws Exception {
+  static List<Long> groups(String path, String leaf, List<byte[]> plain, boolean isWidened)
+      throws Exception {
     ParquetReaderOptions options = ParquetReaderOptions.builder().withBloomFilter(true).build();
     try (FileSource source = new FileSource(path, options)) {
       ParquetMetadata metadata = MetadataReader.readFooter(source, options, Optional.empty(), Optional.empty());
@@ -120,7 +122,7 @@ public class TrinoParquet {
       Map<List<String>, ColumnDescriptor> columns = ParquetTypeUtils.getDescriptors(schema, schema);
       ColumnDescriptor column = columns.get(List.of(leaf.split("\\.")));
       List<Domain> domains =
-          plain.stream().map(value -> domain(column.getPrimitiveType(), value)).toList();
+          plain.stream().map(value -> isWidened ? widened(value) : domain(column.getPrimitiveType(), value)).toList();
       TupleDomain<ColumnDescriptor> domain = TupleDomain.withColumnDomains(Map.of(column, Domain.union(domains)));
       return PredicateUtils.getFilteredRowGroups(
               0,
@@ -137,6 +139,12 @@ public class TrinoParquet {
           .map(group -> group.fileRowOffset())
           .toList();
     }
+  }
+
+  /** A value of INT32 as Trino has it in a table whose column is a BIGINT by now. */
+  static Domain widened(byte[] plain) {
+    long number = ByteBuffer.wrap(plain).order(ByteOrder.LITTLE_ENDIAN).getInt(0);
+    return Domain.singleValue(BigintType.BIGINT, number);
   }
 
   /** A value as Trino has it in the type that its connectors give such a column. */
