@@ -411,6 +411,16 @@ def print_why_all_is_kept(pruned: Pruning) -> None:
     say(f"nothing is skipped{often}: {as_options(reason)}{more}", color="yellow", err=True)
 
 
+_BESIDE = "The table's files cannot have filters added; `parquet-bloom index create` writes them to an index beside it."
+_HOW_TO_ADD = {
+    None: "`parquet-bloom add --auto` with the same PATH adds these.",
+    "Delta": "`parquet-bloom add --table --auto` with the same PATH adds these.",
+    "Iceberg": "`parquet-bloom add --table --auto` with the same PATH adds these.",
+    "Hudi": _BESIDE,
+    "Paimon": _BESIDE,
+}
+
+
 def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
     """Print what `advise` returned: the columns to add, with figures, then the others, with reasons.
 
@@ -439,7 +449,7 @@ def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
         if with_price:
             say("Saved is the price of what 1,000 lookups no longer read.", 2)
         if can_add:
-            say("`parquet-bloom add --auto` with the same PATH adds these.", 2)
+            say(_HOW_TO_ADD.get(advice.table_kind, _HOW_TO_ADD[None]), 2)
     for verdict in ("has filters", "not worth it", "not possible"):
         if rows := by_verdict.get(verdict):
             table = Table("column", "why", texts=("why",))

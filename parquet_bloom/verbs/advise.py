@@ -106,6 +106,7 @@ class Advice(Table):
     """What `advise` found, a row for each leaf column, those to add first.
 
     The counts of row groups and bytes are those of all `num_files`, of which `num_files_read` were looked at.
+    `table_kind` is the table's, such as Delta, if the files are those of one.
     """
 
     TRUTH: ClassVar[str] = ".columns, .rows or .errors"
@@ -117,6 +118,7 @@ class Advice(Table):
     num_files_read: int
     num_row_groups: int
     num_bytes: int
+    table_kind: str | None = None
 
     @property
     def columns(self) -> dict[str, float]:
@@ -246,6 +248,7 @@ def advise(
         len(files),
         round(scale * sum(one.num_rows > 0 for file in files for one in file.footer.row_groups)),
         size,
+        opened.table.snapshot.kind if opened.table else None,
     )
 
 

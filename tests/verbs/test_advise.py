@@ -339,6 +339,16 @@ def test_a_table_is_its_live_files_under_its_own_names(tmp_path):
     advice = parquet_bloom.advise(path, "id")
     assert advice.num_files == 1
     assert advice.columns.keys() == {"id"}
+    assert advice.table_kind == "Delta"
+    ran = CliRunner().invoke(main, ["advise", str(path)])
+    assert "`parquet-bloom add --table --auto` with the same PATH adds these" in ran.stdout
+    ran = CliRunner().invoke(main, ["add", str(path), "--table", "--auto"])
+    assert ran.exit_code == 0
+    assert columns_with_filters_in(path) >= {"id"}
+
+
+def columns_with_filters_in(path):
+    return {row.column for row in parquet_bloom.advise(path) if row.advice == "has filters"}
 
 
 @pytest.mark.parametrize("name", ["paimon/pk", "hudi/v6_mor"])
