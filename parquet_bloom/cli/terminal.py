@@ -84,7 +84,7 @@ def wrapped(text: str, width: int, *, indent: int = 0, hanging: int = 2, fold: b
                 continue
         line += shown if is_empty else f" {shown}"
         is_empty = False
-        while fold and cells(line) > width:
+        while fold and cells(line[: 4 * width]) > width:  # the rest may be long
             start = len(line) - len(line.lstrip())
             end = _fold_at(line, width, start)
             lines.append(line[:end])
