@@ -796,10 +796,22 @@ def erase(
     end_with(ERROR if erased.errors else MATCH)
 
 
+def _file_name(context: click.Context, option: click.Parameter, value: str) -> str:
+    if value == "-":
+        raise click.BadParameter("the page is written to a file that has a name; ./- is one")
+    return value
+
+
 @main.command()
 @paths_argument
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", shell_complete=complete_path, help="Write the page to this file."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=complete_path,
+    callback=_file_name,
+    help="Write the page to this file.",
 )
 @columns_option
 @click.option("-w", "--where", metavar="CONDITION", help="Also show which row groups a condition keeps, as prune does.")

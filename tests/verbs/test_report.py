@@ -402,3 +402,11 @@ def test_short_names_differ_where_names_do() -> None:
     names = [f"a.very.long.path.of.a.column.{n}.of.the.same.beginning.and.end" for n in range(50)]
     assert len(set(figures.labels(names, 22))) == 50
     assert figures.labels(["id", "user"], 22) == ["id", "user"]
+
+
+def test_a_dash_is_not_a_file(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    ran = CliRunner().invoke(main, ["report", str(lake), "-o", "-"])
+    assert (ran.exit_code, set(tmp_path.iterdir())) == (2, before)
+    assert "the page is written to a file" in ran.stderr
