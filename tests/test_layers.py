@@ -186,11 +186,11 @@ HEAVY = {
 }
 COMMANDS = {
     "prune lake --where 'id = 5' --files-only": set(),
-    "prune lake --where 'id = 5'": set(),
+    "prune lake --where 'id = 5'": {"rich"},
     "prune lake --where 'id = 5 AND id < 9' --files-only": set(),
     "prune lake --where 'id IN (5, 6)' --files-only": {"sqlglot", "email"},
     "probe lake id 5": set(),
-    "inspect lake/a.parquet": set(),
+    "inspect lake/a.parquet": {"rich"},
     "--help": set(),
 }
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -68,51 +69,34 @@ def cells(text: str) -> int:
 # ---- lines -------------------------------------------------------------------------------
 
 
-def wrapped(text: str, width: int, *, indent: int = 0, hanging: int = 2, fold: bool = False) -> list[str]:
+def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
     """Return lines of at most `width`, broken between words, and never between a number and its unit.
 
-    A word that is longer, such as a path, stays whole, so that it can be copied, unless `fold` is given.
+    A word that is longer, such as a path, stays whole, so that it can be copied.
     """
-    lines, line = [], " " * indent
-    is_empty = True
-    for word in _UNIT.sub("\N{NO-BREAK SPACE}", text).split(" "):
-        shown = _UNIT_AGAIN.sub(" ", word)
-        if not is_empty and cells(line) + 1 + cells(shown) > width:
-            lines.append(line.rstrip())
-            line, is_empty = " " * (indent + hanging), True
-            if not shown:
-                continue
-        line += shown if is_empty else f" {shown}"
-        is_empty = False
-        while fold and cells(line[: 4 * width]) > width:  # the rest may be long
-            start = len(line) - len(line.lstrip())
-            end = _fold_at(line, width, start)
-            lines.append(line[:end])
-            line = " " * (indent + hanging) + line[end:]
-    return [*lines, line.rstrip()]
+    text = _UNIT.sub("\N{NO-BREAK SPACE}", text)
+    wide = "".join(sign + _FILLER * (cells(sign) - 1) for sign in text)  # textwrap takes all signs for one column wide
+    lines = textwrap.wrap(
+        wide,
+        width,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [_UNIT_AGAIN.sub(" ", line.replace(_FILLER, "")) for line in lines] or [""]
 
 
+_FILLER = "\ue000"  # for private use: it is in no text
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i)?B\b)")
 _UNIT_AGAIN = re.compile(r"(?<=\d)\N{NO-BREAK SPACE}(?=(?:[KMGT]i)?B\b)")
-_SEPARATORS = "/\\._-=,:; "
-
-
-def _fold_at(line: str, width: int, start: int) -> int:
-    """Return where to break a line that is one word: best behind a separator, if one is near the end."""
-    end = start + 1
-    while end < len(line) and cells(line[: end + 1]) <= width:
-        end += 1
-    for position in range(end, start + 1 + 2 * (end - start) // 3, -1):
-        if line[position - 1] in _SEPARATORS:
-            return position
-    return end
 
 
 # ---- tables ------------------------------------------------------------------------------
 
 _INDENT = 2
 _GAP = 2
-_LEAST_TEXT = 24
+_LEAST_WIDTH_OF_TEXT = 24
 
 
 @dataclass(frozen=True)
@@ -121,15 +105,14 @@ class _Column:
     is_number: bool
     is_unbroken: bool
     is_text: bool
-    color: str | None
+    style: str
 
 
 class Table:
     """Rows under headings, as wide as they are, or as a terminal lets them be.
 
-    Numbers and what else is `unbroken` stay on one line. `texts` take several. Where any other cell, which is a name,
-    is too long for its column, the rest of its row follows below. If that does not suffice, columns are left out in
-    the order of `least`, and at last each row becomes lines with a heading and a cell each.
+    Numbers and what else is `unbroken` stay on one line; other cells, of `texts` first, take several. If that does not
+    suffice, columns are left out in the order of `least`, and at last each cell gets a line with its heading.
     """
 
     def __init__(
@@ -147,7 +130,7 @@ class Table:
                 is_number=heading in numbers,
                 is_unbroken=heading in numbers or heading in unbroken,
                 is_text=heading in texts,
-                color="red" if heading in red else None,
+                style="bold red" if heading in red else "",
             )
             for heading in headings
         ]
@@ -163,105 +146,86 @@ class Table:
 
     def lines(self, stream: Any) -> tuple[list[str], list[str]]:
         """Return the lines for a stream, and the headings of the columns that are left out."""
-        width = width_of(stream)
-        natural = [
-            max(cells(column.heading), *(cells(row[place]) for row in self._rows), 0)
+        whole = {
+            place: max(map(cells, [column.heading, *(row[place] for row in self._rows)]))
             for place, column in enumerate(self._columns)
-        ]
-        shown = list(range(len(natural)))
-        if width is None or _INDENT + _with_gaps(natural) <= width:
-            return self._aligned(dict(enumerate(natural)), 0, stream), []
+        }
+        width = width_of(stream)
+        if width is None:
+            return self._drawn(whole, stream), []
         left_out: list[int] = []
-        while (widths := self._narrowed(natural, shown, width - _INDENT)) is None:
+        while (widths := self._narrowed(whole, width - _INDENT)) is None:
             if len(left_out) == len(self._least):
-                return self._stacked(width, stream), []
+                return self._stacked(width - _INDENT, stream), []
             left_out.append(self._least[len(left_out)])
-            shown.remove(left_out[-1])
-        return self._aligned(widths, width, stream), [self._columns[place].heading for place in sorted(left_out)]
+            del whole[left_out[-1]]
+        return self._drawn(widths, stream), [self._columns[place].heading for place in sorted(left_out)]
 
-    def _narrowed(self, natural: Sequence[int], shown: Sequence[int], room: int) -> dict[int, int] | None:
+    def _narrowed(self, whole: Mapping[int, int], room: int) -> dict[int, int] | None:
         """Return widths with which these columns fit into the room, None if there are none."""
-        widths = {place: natural[place] for place in shown}
-        flexible = [place for place in shown if not self._columns[place].is_unbroken]
+        flexible = [place for place in whole if not self._columns[place].is_unbroken]
+        widths = dict(whole)
         for place in flexible:
-            column = self._columns[place]
-            widths[place] = min(natural[place], max(cells(column.heading), _LEAST_TEXT if column.is_text else 0))
+            least = max(cells(self._columns[place].heading), _LEAST_WIDTH_OF_TEXT)
+            widths[place] = min(whole[place], least)
         spare = room - _with_gaps(widths.values())
         if spare < 0:
             return None
         for place in sorted(flexible, key=lambda place: self._columns[place].is_text):
-            most = widths[place] + spare
-            if self._columns[place].is_text:
-                widths[place] = min(natural[place], most)
-            else:  # as wide as the longest name that fits
-                fitting = [size for row in self._rows if (size := cells(row[place])) <= most]
-                widths[place] = max(widths[place], *fitting, 0)
-            spare = most - widths[place]
+            more = min(spare, whole[place] - widths[place])
+            widths[place] += more
+            spare -= more
         return widths
 
-    def _aligned(self, widths: Mapping[int, int], width: int, stream: Any) -> list[str]:
-        lines: list[str] = []
-        for row in ([column.heading for column in self._columns], *self._rows):
-            is_head = not lines
-            beside: list[_Cell] = []
-            start = _INDENT
-            for place, room in widths.items():
-                column, text = self._columns[place], row[place]
-                size = cells(text)
-                parts = [text]
-                if size > room:
-                    parts = wrapped(text, room if column.is_text else width - start, hanging=0, fold=True)
-                before = room - size if column.is_number else 0
-                beside.append(_Cell(start + before, parts, None if is_head else column.color, bold=is_head))
-                if size > room and not column.is_text:
-                    lines += _side_by_side(beside, stream)
-                    beside = []
-                start += room + _GAP
-            lines += _side_by_side(beside, stream)
-        return lines
+    def _drawn(self, widths: Mapping[int, int], stream: Any) -> list[str]:
+        from rich.table import Table as Grid
+        from rich.text import Text
 
-    def _stacked(self, width: int, stream: Any) -> list[str]:
-        """Return a line or more for each cell, and an empty one between rows."""
-        half = (width - _INDENT) // 2
-        start = _INDENT + _GAP + max((n for column in self._columns if (n := cells(column.heading)) <= half), default=0)
-        lines: list[str] = []
+        grid = Grid(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for place, width in widths.items():
+            column = self._columns[place]
+            justify: Any = "right" if column.is_number else "left"
+            grid.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")
         for row in self._rows:
-            if lines:
-                lines.append("")
-            for column, text in zip(self._columns, row, strict=True):
-                head = _Cell(_INDENT, wrapped(column.heading, width - _INDENT, hanging=0, fold=True), bold=True)
-                cell = _Cell(start, wrapped(text, width - start, hanging=0, fold=True), column.color)
-                if cells(column.heading) <= half:
-                    lines += _side_by_side([head, cell], stream)
-                else:
-                    lines += [*_side_by_side([head], stream), *_side_by_side([cell], stream)]
-        return lines
+            grid.add_row(*(Text(row[place], self._columns[place].style) for place in widths))
+        return _lines_of(grid, _with_gaps(widths.values()), stream)
 
+    def _stacked(self, room: int, stream: Any) -> list[str]:
+        """Return a line or more for each cell, and an empty one between rows."""
+        from rich.table import Table as Grid
+        from rich.text import Text
 
-@dataclass(frozen=True)
-class _Cell:
-    start: int
-    parts: list[str]
-    color: str | None = None
-    bold: bool = False
-
-
-def _side_by_side(row: Sequence[_Cell], stream: Any) -> list[str]:
-    lines = []
-    for number in range(max((len(cell.parts) for cell in row), default=0)):
-        line, end = "", 0
-        for cell in row:
-            part = cell.parts[number] if number < len(cell.parts) else ""
-            if part := part.rstrip() if cell is row[-1] else part:
-                bold = cell.bold or cell.color is not None
-                line += " " * (cell.start - end) + styled(part, stream, color=cell.color, bold=bold)
-                end = cell.start + cells(part)
-        lines.append(line)
-    return lines
+        grid = Grid.grid(padding=(0, _GAP, 0, 0))
+        headings = max(cells(column.heading) for column in self._columns)
+        grid.add_column(width=min(headings, room // 2 - _GAP), overflow="fold")
+        grid.add_column(overflow="fold")
+        for number, row in enumerate(self._rows):
+            if number:
+                grid.add_row()
+            for column, cell in zip(self._columns, row, strict=True):
+                grid.add_row(Text(column.heading, "bold"), Text(cell, column.style))
+        return _lines_of(grid, room, stream)
 
 
 def _with_gaps(widths: Collection[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _lines_of(grid: Any, width: int, stream: Any) -> list[str]:
+    from rich.console import Console
+
+    is_styled = is_terminal(stream) and not _is_plain()
+    console = Console(
+        width=width,
+        color_system="standard" if is_styled else None,
+        force_terminal=is_styled,
+        no_color=bool(os.environ.get("NO_COLOR")),
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as printed:
+        console.print(grid)
+    return [" " * _INDENT + line.rstrip() if line.strip() else "" for line in printed.get().splitlines()]
 
 
 # ---- the progress bar --------------------------------------------------------------------
