@@ -131,7 +131,7 @@ def compare(
     rows = {"without filters": len(truth), **{version: len(rows) for version, rows in found.items()}}
     cell: Cell = {"answer": answer, "rows": rows}
     if answer == "yes" and hasattr(engine, "counts") and files["ours"] != files["plain"] and absent:
-        counts = (engine.count(Question(files["ours"], leaf, places)) for places in (values, absent))
+        counts = (engine.count(Question(files["ours"], leaf, some)) for some in (values, absent))
         cell[engine.counts] = dict(zip(("present", "absent"), counts, strict=True))
     return cell
 

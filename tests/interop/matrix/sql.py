@@ -60,18 +60,18 @@ class Sql:
     conditions: ClassVar[dict[str, tuple[str, str]]] = {}
     """The conditions that are not `=` and `IN`: for one value, and for several."""
 
-    def column(self, question: Question) -> str:
-        return self.columns.get(question.path, question.path)
+    @cached_property
+    def literals(self) -> dict[tuple[Place, str], str]:
+        return {}
 
     def where(self, question: Question) -> str:
         """Returns the condition; a value is fetched and written as SQL only once, for some engines take long."""
-        known: dict[Any, str] = self.__dict__.setdefault("literals", {})
-        column = self.column(question)
+        column = self.columns.get(question.path, question.path)
         for place in question.values:
-            if (place, column) not in known:
-                known[place, column] = self.literal(place, column)
+            if (place, column) not in self.literals:
+                self.literals[place, column] = self.literal(place, column)
         one, several = self.conditions.get(question.path, ("{column} = {values}", "{column} IN ({values})"))
-        values = ", ".join(known[place, column] for place in question.values)
+        values = ", ".join(self.literals[place, column] for place in question.values)
         return (one if len(question.values) == 1 else several).format(column=column, values=values)
 
     def literal(self, place: Place, column: str) -> str:
