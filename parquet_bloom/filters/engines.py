@@ -81,6 +81,18 @@ def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str,
     return tuple(warnings)
 
 
+def loses_rows_of(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
+    """Return whether an engine loses rows because of a filter on a file's column of which a table has widened the type.
+
+    Trino 483 hashes a value of the table's type (trinodb/trino#30544); decimals it does not look up.
+    """
+    return (
+        leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FLOAT)
+        and table_leaf.physical_type is not leaf.physical_type
+        and not _column_kind(leaf).startswith("DECIMAL")
+    )
+
+
 def _is_map_key(leaf: LeafColumn) -> bool:
     """Return whether a leaf is the key of a map, or part of one, by the names that writers give to a map's nodes."""
     steps = zip(leaf.path, leaf.nodes, leaf.path[1:], strict=False)

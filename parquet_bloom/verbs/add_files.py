@@ -25,6 +25,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
+from parquet_bloom.filters import engines
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.recovery import find_whole_state
@@ -104,7 +105,8 @@ class AddOptions:
 
     `for_swap`: what is written takes its file's place in a table by a commit, so lying in the table is no reason to
     refuse, and a file with nothing left to do is not written. Columns are those that the table of `snapshot` calls so,
-    and so are they shown. `rates` are those of single columns; `fpp` is that of the others.
+    and so are they shown; `table_leaves` are the table's own, by path. `rates` are those of single columns; `fpp` is
+    that of the others.
     `is_advised`: `advise` chose the columns, of which a file need not have any, and has warned of files that are not
     Parquet.
     """
@@ -124,6 +126,7 @@ class AddOptions:
     any_name: bool = False
     in_place: bool = False
     rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    table_leaves: Mapping[tuple[str, ...], LeafColumn] = field(default_factory=dict)
     is_advised: bool = False
 
     def __post_init__(self) -> None:
@@ -150,6 +153,18 @@ class AddOptions:
     def name(self, footer: Footer, leaf: LeafColumn) -> str:
         """Return what users call a file's leaf."""
         return leaf.name if self.snapshot is None else self.snapshot.leaves(footer)[leaf.index].name
+
+    def why_no_filter(self, footer: Footer, leaf: LeafColumn) -> str | None:
+        """Return why a file's leaf gets no filter, or None."""
+        if reason := why_unbuildable(leaf):
+            return f"{leaf.type_name} cannot have a filter: {reason}"
+        own = self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
+        if own is not None and engines.loses_rows_of(own, leaf):
+            return (
+                f"the table reads this file's {leaf.type_name} as {own.type_name}: with a filter Trino would look for a "
+                "value of the wider type, and lose rows; rewrite the file first"
+            )
+        return None
 
 
 @dataclass(slots=True)
@@ -287,15 +302,17 @@ def _require_recoverable(source: Source) -> None:
 def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> list[LeafColumn]:
     """Return the leaves that can have a filter, and note the others; raises where none can."""
     assert plan.footer is not None
+    buildable = []
     for leaf in leaves:
-        if reason := why_unbuildable(leaf):
-            name = options.name(plan.footer, leaf)
-            plan.skipped_columns.append(SkippedColumn(name, f"{leaf.type_name} cannot have a filter: {reason}"))
+        if reason := options.why_no_filter(plan.footer, leaf):
+            plan.skipped_columns.append(SkippedColumn(options.name(plan.footer, leaf), reason))
+        else:
+            buildable.append(leaf)
     if leaves and len(plan.skipped_columns) == len(leaves):
         error = column_error(plan.skipped_columns[0])
         plan.skipped_columns.clear()
         raise error
-    return [leaf for leaf in leaves if not why_unbuildable(leaf)]
+    return buildable
 
 
 def _require_moderate(plan: AddPlan, options: AddOptions) -> None:

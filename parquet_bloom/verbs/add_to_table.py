@@ -19,9 +19,11 @@ from typing import Any, Protocol, TypeVar
 
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
 from parquet_bloom.format.sbbf import MAX_BYTES
+from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, UncheckedCommitError, open_table
+from parquet_bloom.tables.snapshots import Snapshot
 from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
 from parquet_bloom.verbs.parallel import Progress
@@ -74,8 +76,16 @@ def add_to_table(
         for_swap=True,
         snapshot=opened.snapshot,
         rates=rates_of(columns),
+        table_leaves=_leaves_of(opened.snapshot),
     )
     return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
+
+
+def _leaves_of(snapshot: Snapshot) -> dict[ColumnPath, LeafColumn]:
+    from parquet_bloom.storage.rows import leaves_of
+
+    columns = snapshot.columns() if snapshot.columns is not None else ()
+    return {leaf.path: leaf for leaf in leaves_of({one.name: one.type for one in columns if one.type is not None})}
 
 
 def _of_properties(properties: Mapping[str, str], fpp: float) -> dict[str, float]:

@@ -140,10 +140,10 @@ def test_features_that_deltalake_lacks_are_carried_along(tmp_path: Path, name: s
     before, files = snapshot_of(root), snapshot(root)
     assert before is not None
     assert before.version is not None
-    assert set(statuses(add(root, "id", table=True, dry_run=True))) == {"planned"}
+    assert set(statuses(add(root, "name", table=True, dry_run=True))) == {"planned"}
     assert snapshot(root) == files
 
-    added = add(root, "id", table=True)
+    added = add(root, "name", table=True)
     assert set(statuses(added)) == {"written"}
     assert [row.notes for row in added.rows] == [()] * len(added.rows)
     after = snapshot_of(root)
@@ -163,7 +163,7 @@ def test_features_that_deltalake_lacks_are_carried_along(tmp_path: Path, name: s
             assert {key: new.get(key) for key in kept} == {key: old.get(key) for key in kept}
     last = lakes.actions(root, before.version)[0]["commitInfo"]
     assert ("inCommitTimestamp" in commit["commitInfo"]) == ("inCommitTimestamp" in last) == (name == "in_commit")
-    assert set(statuses(add(root, "id", table=True))) == {"unchanged"}
+    assert set(statuses(add(root, "name", table=True))) == {"unchanged"}
 
 
 def test_an_in_commit_timestamp_is_later_than_the_one_before(tmp_path: Path) -> None:
@@ -469,6 +469,16 @@ def test_columns_go_by_the_table_s_names(tmp_path: Path) -> None:
     assert {each.column for row in added.rows for each in row.filters} == {"name"}
     assert {each.column for row in added.rows for each in row.skipped} == {"id"}
     assert [index.column for index in parquet_bloom.index.create(root, ["name"]).rows] == ["name"]
+
+
+def test_a_column_that_the_table_has_widened_gets_no_filter(tmp_path: Path) -> None:
+    root = unpacked("delta_spark/widening", tmp_path)
+    rows = add(root, "id", table=True).rows
+    for row in rows:
+        is_narrow = str(pq.read_schema(row.path).field("id").type) == "int32"
+        assert (row.status == "refused") == is_narrow
+        assert ("reads this file's INT32 as INT64: with a filter Trino" in (row.error or "")) == is_narrow
+    assert sorted(row.status for row in rows) == ["refused", "refused", "written"]
 
 
 @pytest.mark.parametrize("name", CARRIED)
