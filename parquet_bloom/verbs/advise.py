@@ -238,6 +238,8 @@ def advise(
         wish = wishes.get(format_path(path))
         values = lookups.get(path) if lookups else None
         points = list(_points(one.leaf, values, timezone)) if values else None
+        if wish is not None and not points:
+            points = None  # the table asks for filters, of which rate and size are estimated from its rows
         rate = wish[1] if fpp is None and wish is not None else fpp
         row = _advice(one, points, scale, rate, price)
         rows.append(row if wish is None else _wished(row, is_on=wish[0]))
