@@ -308,6 +308,13 @@ def add(
     help="A file of SQL statements: their conditions are what is asked.",
 )
 @click.option(
+    "--dialect",
+    default="spark",
+    show_default=True,
+    metavar="NAME",
+    help="The SQL of --queries, such as trino, duckdb, postgres or clickhouse.",
+)
+@click.option(
     "-k",
     "--keys",
     metavar="FILE",

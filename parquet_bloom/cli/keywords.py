@@ -15,6 +15,7 @@ OPTIONS = {
     "auto": "--auto",
     "catalog": "--catalog",
     "columns": "--column",
+    "dialect": "--dialect",
     "decryption": "--keys-file",
     "exact": "--exact",
     "force": "--force",

@@ -98,29 +98,33 @@ class Conditions(NamedTuple):
     first_error: PredicateError | None
 
 
-def conditions_in(statements: str) -> Conditions:
+def conditions_in(statements: str, dialect: str) -> Conditions:
     """Return the conditions in the WHERE and JOIN clauses of SQL statements, columns without their tables' names.
 
-    Parameters, such as `?` and `:id`, are `PARAMETER`. Statements that do not parse are counted.
+    Parameters, such as `?` and `:id`, are `PARAMETER`. Statements that do not parse are counted. Raises `ValueError`
+    for a dialect that sqlglot does not know.
     """
+    from sqlglot import Dialect
+
+    Dialect.get_or_raise(dialect)
     found: list[Predicate] = []
     errors: list[PredicateError] = []
-    pieces = _statements_of(statements)
+    pieces = _statements_of(statements, dialect)
     for line, piece in pieces:
         try:
-            found += _conditions_of(piece)
+            found += _conditions_of(piece, dialect)
         except PredicateError as error:
             errors.append(PredicateError(f"the statement at line {line:,}: {error}"))
     return Conditions(found, len(pieces), len(errors), errors[0] if errors else None)
 
 
-def _statements_of(text: str) -> list[tuple[int, str]]:
+def _statements_of(text: str, dialect: str) -> list[tuple[int, str]]:
     """Return the statements with the lines that they begin in; semicolons end them."""
     from sqlglot import Dialect, TokenType
     from sqlglot.errors import SqlglotError
 
     try:
-        tokens = Dialect.get_or_raise("spark").tokenize(text)
+        tokens = Dialect.get_or_raise(dialect).tokenize(text)
         stops = [token.start for token in tokens if token.token_type == TokenType.SEMICOLON]
     except SqlglotError:  # a quote without its other one: which semicolons are text is not known
         stops = [found.start() for found in re.finditer(";", text)]
@@ -132,7 +136,7 @@ def _statements_of(text: str) -> list[tuple[int, str]]:
     return [(line, piece) for line, piece in pieces if piece]
 
 
-def _conditions_of(text: str) -> list[Predicate]:
+def _conditions_of(text: str, dialect: str) -> list[Predicate]:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -140,7 +144,7 @@ def _conditions_of(text: str) -> list[Predicate]:
     found = []
     try:
         with _silent():
-            parsed = sqlglot.parse(text, read="spark")
+            parsed = sqlglot.parse(text, read=dialect)
         for statement in filter(None, parsed):
             tables = {name for table in statement.find_all(exp.Table) for name in (table.name, table.alias)}
             for column in statement.find_all(exp.Column):

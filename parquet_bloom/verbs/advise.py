@@ -140,6 +140,7 @@ def advise(
     *,
     where: Any = None,
     queries: PathLike | None = None,
+    dialect: str = "spark",
     keys: Any = None,
     fpp: float | None = None,
     price: float | None = None,
@@ -169,6 +170,7 @@ def advise(
         where: Conditions as they are asked, one or a list. Columns that none of them compares with `=` or `IN` are not
             worth a filter.
         queries: A file of SQL statements, whose conditions are taken instead. Those that do not parse are left out.
+        dialect: The SQL of `queries`, by sqlglot's name for it, such as `trino`, `duckdb` or `postgres`.
         keys: Keys as they are looked up, in the one column that is given.
         fpp: The false-positive rate of the filters. By default one is chosen for each column.
         price: What reading 1 TB (10^12 bytes) costs.
@@ -205,7 +207,7 @@ def advise(
     if sum(one is not None for one in (where, queries, keys)) > 1:
         raise ValueError("give one of where=, queries=, keys=")
     _check(columns, keys, fpp, price)
-    lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries)
+    lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries, dialect)
     opened = open_files(
         paths,
         catalog=catalog,
@@ -297,12 +299,12 @@ def _lookups_of_keys(keys: Any, columns: Sequence[str] | str | None) -> Lookups:
     return {parse_path(name): [Text(str(one)) if known.are_text else one for one in values]}
 
 
-def _lookups(where: Any, queries: PathLike | None) -> Lookups | None:
+def _lookups(where: Any, queries: PathLike | None, dialect: str) -> Lookups | None:
     """Return what conditions look up; None if there are none."""
     if where is None and queries is None:
         return None
     if queries is not None:
-        conditions = _conditions_of_file(Path(queries))
+        conditions = _conditions_of_file(Path(queries), dialect)
     else:
         are_many = isinstance(where, list) and all(isinstance(one, str) for one in where)
         conditions = [to_predicate(one) for one in (where if are_many else [where])]
@@ -313,12 +315,12 @@ def _lookups(where: Any, queries: PathLike | None) -> Lookups | None:
     return {path: [values[at] for at in _spread(len(values), MOST_LOOKUPS)] for path, values in found.items()}
 
 
-def _conditions_of_file(path: Path) -> list[Predicate]:
+def _conditions_of_file(path: Path, dialect: str) -> list[Predicate]:
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8; queries= takes SQL statements") from None
-    read = conditions_in(text)
+    read = conditions_in(text, dialect)
     if read.first_error is not None:
         if read.num_errors == read.num_statements:
             raise PredicateError(f"{path}: {read.first_error}")

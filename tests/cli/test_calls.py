@@ -158,8 +158,8 @@ def spark_calls(monkeypatch, tmp_path):
         ),
         ("advise a -c x -k keys.txt --json", "advise(['a'], ['x'], keys='keys.txt')"),
         (
-            "advise n.t --queries q.sql --catalog prod --as-of 3",
-            "advise(['n.t'], queries='q.sql', catalog='prod', as_of='3')",
+            "advise n.t --queries q.sql --dialect trino --catalog prod --as-of 3",
+            "advise(['n.t'], queries='q.sql', dialect='trino', catalog='prod', as_of='3')",
         ),
         ("add a --auto --fpp 0.05", "add(['a'], auto=True, fpp=0.05)"),
         ("add a --table --policy", "add('a', table=True, policy=True)"),

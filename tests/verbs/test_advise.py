@@ -171,6 +171,10 @@ def test_keys_and_conditions_are_what_is_looked_up(tmp_path):
         )
     )
     assert {row.column: row for row in parquet_bloom.advise(folder, queries=sql)} == of_conditions
+    sql.write_text(";\n".join(f'SELECT * FROM "my lake" l WHERE l."k" = {value}' for value in values[:200]))
+    assert {row.column: row for row in parquet_bloom.advise(folder, queries=sql, dialect="trino")} == of_conditions
+    with pytest.raises(ValueError, match="nonesuch"):
+        parquet_bloom.advise(folder, queries=sql, dialect="nonesuch")
 
 
 def test_what_is_not_asked_for_equality_is_not_looked_up(tmp_path):
