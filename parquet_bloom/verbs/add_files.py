@@ -161,8 +161,8 @@ class AddOptions:
         own = self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
         if own is not None and engines.loses_rows_of(own, leaf):
             return (
-                f"the table reads this file's {leaf.type_name} as {own.type_name}: with a filter Trino would look for a "
-                "value of the wider type, and lose rows; rewrite the file first"
+                f"the table reads this file's {leaf.type_name} as {own.type_name}: with a filter Trino would look for "
+                "a value of the wider type, and lose rows; rewrite the file first"
             )
         return None
 
