@@ -7,8 +7,8 @@ import re
 import chdb
 import pytest
 from engines import clickhouse
-from interop.matrix.sql import ClickHouse, Question
-from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
+from interop.matrix.sql import ClickHouse, Place, Question
+from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
 from parquet_bloom.filters.engines import CLICKHOUSE
@@ -122,7 +122,7 @@ def test_equal_and_in_find_the_same_rows(without_filters, retrofitted, file):
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(kind_files, kind):
     files, engine = kind_files(kind), ClickHouse()
-    check_use(files, CLICKHOUSE, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
+    check_use(files, CLICKHOUSE, lambda file, leaf: engine.find(Question(file, leaf, (Place(files["plain"], ROW),))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,5 +131,5 @@ def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], CLICKHOUSE):
         pytest.skip("no filters")
     for origin, least in ((files["plain"], 1), (files["other"], 0)):
-        read = ClickHouse().count(Question(files["ours"], "v", origin))
+        read = ClickHouse().count(Question(files["ours"], "v", (Place(origin, ROW),)))
         assert least <= read <= row_groups_left(files["ours"], origin) < 4

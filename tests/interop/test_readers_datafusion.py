@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext
-from interop.matrix.sql import DataFusion, Question
-from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
+from interop.matrix.sql import DataFusion, Place, Question
+from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 
 from parquet_bloom.filters.engines import DATAFUSION
@@ -109,7 +109,7 @@ def test_equal_and_in_find_the_same_rows(context, without_filters, retrofitted, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(kind_files, kind):
     files, engine = kind_files(kind), DataFusion()
-    check_use(files, DATAFUSION, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
+    check_use(files, DATAFUSION, lambda file, leaf: engine.find(Question(file, leaf, (Place(files["plain"], ROW),))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,5 +118,5 @@ def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DATAFUSION):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
-        left = DataFusion().count(Question(files["ours"], "v", source))
+        left = DataFusion().count(Question(files["ours"], "v", (Place(source, ROW),)))
         assert least <= left <= row_groups_left(files["ours"], source) < 4

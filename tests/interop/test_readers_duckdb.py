@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 from engines import duckdb_row_groups_scanned
-from interop.matrix.sql import DuckDB, Question
-from kinds import KINDS, check_use, footer_of, row_groups_left, users_of
+from interop.matrix.sql import DuckDB, Place, Question
+from kinds import KINDS, ROW, check_use, footer_of, row_groups_left, users_of
 from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, retrofit, sample
 
 from parquet_bloom import inspect
@@ -105,7 +105,7 @@ def test_uses_filters_of_the_kinds_that_our_table_says(db, kind_files, kind):
         assert users_of(files["plain"], DUCKDB) == set()
         return
     engine = DuckDB()
-    check_use(files, DUCKDB, lambda file, leaf: engine.find(Question(file, leaf, files["plain"])))
+    check_use(files, DUCKDB, lambda file, leaf: engine.find(Question(file, leaf, (Place(files["plain"], ROW),))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,7 +114,7 @@ def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     if why_unbuildable(footer_of(files["plain"]).leaves[1]) or "v" not in users_of(files["plain"], DUCKDB):
         pytest.skip("no filters")
     for source, least in ((files["plain"], 1), (files["other"], 0)):
-        scanned = DuckDB().count(Question(files["ours"], "v", source))
+        scanned = DuckDB().count(Question(files["ours"], "v", (Place(source, ROW),)))
         assert least <= scanned <= row_groups_left(files["ours"], source) < 4
 
 
