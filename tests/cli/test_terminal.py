@@ -1,5 +1,6 @@
 """The program as a process: on a terminal, in a pipe, and interrupted."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -20,8 +21,10 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import parquet_bloom
+from parquet_bloom.cli import commands, terminal
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PROGRAM = str(Path(sysconfig.get_path("scripts"), "parquet-bloom"))
@@ -275,17 +278,31 @@ def numbers_in(text):
         "demo",
     ],
 )
-def test_whatever_is_printed_fits_and_no_number_is_broken(hostile, arguments):
-    plain = piped(*shlex.split(arguments), cwd=hostile)
-    whole = numbers_in(plain.stdout + plain.stderr)
+def test_whatever_is_printed_fits_and_no_number_is_broken(hostile, arguments, monkeypatch):
+    monkeypatch.chdir(hostile)
+    plain = CliRunner().invoke(commands.main, shlex.split(arguments))
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(commands, "progress_bar", lambda what: contextlib.nullcontext())
     for columns in (60, 80):
-        terminal = Terminal(PROGRAM, *shlex.split(arguments), cwd=hostile, columns=columns)
-        assert terminal.end() == plain.returncode
-        assert [line for line in terminal.screen if cells(line) > columns and not is_one_name(line)] == []
-        assert [line for line in terminal.screen if re.match(r" *[KMGT]?i?B\b", line)] == []
-        shown = numbers_in("\n".join(terminal.screen))
-        assert shown <= whole
-        assert shown == whole or "The terminal is too narrow for" in terminal.told
+        monkeypatch.setenv("COLUMNS", str(columns))
+        shown = CliRunner().invoke(commands.main, shlex.split(arguments))
+        assert shown.exit_code == plain.exit_code
+        assert_fits(re.sub(r"\x1b\[[0-9;]*m", "", shown.output).split("\n"), columns, plain.output)
+
+
+def assert_fits(lines, columns, plain):
+    assert [line for line in lines if cells(line) > columns and not is_one_name(line)] == []
+    assert [line for line in lines if re.match(r" *[KMGT]?i?B\b", line)] == []
+    whole, shown = numbers_in(plain), numbers_in("\n".join(lines))
+    assert shown <= whole
+    assert shown == whole or "The terminal is too narrow for" in " ".join(" ".join(lines).split())
+
+
+def test_a_real_terminal_is_like_that(hostile):
+    plain = piped("inspect", ".", "--verbose", cwd=hostile)
+    real = Terminal(PROGRAM, "inspect", ".", "--verbose", cwd=hostile, columns=60)
+    assert real.end() == plain.returncode == 0
+    assert_fits(real.screen, 60, plain.stdout + plain.stderr)
 
 
 def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
