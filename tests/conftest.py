@@ -13,13 +13,14 @@ from stores import missing_for_s3, moto
 
 from parquet_bloom.storage import listing
 
-# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time;
-# elsewhere they are new ones.
+# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time, and
+# fewer; elsewhere they are new ones.
 settings.register_profile(
     "patient",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,
+    max_examples=50 if "CI" in os.environ else 100,
 )
 settings.load_profile("patient")
 

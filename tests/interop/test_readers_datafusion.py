@@ -106,12 +106,14 @@ def test_equal_and_in_find_the_same_rows(context, without_filters, retrofitted, 
     assert found > 0
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(kind_files, kind):
     files, engine = kind_files(kind), DataFusion()
     check_use(files, DATAFUSION, lambda file, leaf: engine.find(Question(file, leaf, (Place(files["plain"], ROW),))))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     files = kind_files(kind)

@@ -165,6 +165,7 @@ def literal_of_the_row(path):
     return literal(df.where(f"k = {ROW}").selectExpr(as_hex("v", kind)).first()[0], kind)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_uses_filters_of_the_kinds_that_our_table_says(without_codegen, kind_files, kind):
     files = kind_files(kind)
@@ -183,6 +184,7 @@ def test_uses_filters_of_the_kinds_that_our_table_says(without_codegen, kind_fil
     check_use(files, SPARK, lambda file, leaf: found[file, leaf])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 def test_reads_the_row_groups_that_our_filters_leave(kind_files, kind):
     files = kind_files(kind)
