@@ -13,8 +13,8 @@ from stores import missing_for_s3, moto
 
 from parquet_bloom.storage import listing
 
-# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time, and
-# fewer; elsewhere they are new ones.
+# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time, so
+# half as many do; elsewhere they are new ones.
 settings.register_profile(
     "patient",
     deadline=None,
