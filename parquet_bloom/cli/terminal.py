@@ -333,7 +333,7 @@ def is_quiet() -> bool:
 
 
 AWAITED = "parquet_bloom.awaited"
-"""Set where there is no bar before the work reports: until then another program, such as Java, may print."""
+"""Set where the bar waits for the first progress, since another program, such as Java, prints until then."""
 
 
 def _in_context(key: str) -> bool:

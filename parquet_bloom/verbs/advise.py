@@ -582,7 +582,7 @@ _NONE = Reads(0, 0)
 
 
 class _Asked(NamedTuple):
-    """A value that is looked up, the row group that it was drawn from, and how many values it stands for."""
+    """A value that is looked up, the row group that it was drawn from, and of how many values it is one."""
 
     number: int
     point: Point
