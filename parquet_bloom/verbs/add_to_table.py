@@ -14,7 +14,7 @@ import dataclasses
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
@@ -66,8 +66,9 @@ def add_to_table(
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
     if columns is None:
         columns = _of_properties(opened.snapshot.properties, fpp)
+    paths = parse_paths(columns)
     options = AddOptions(
-        parse_paths(columns),
+        paths,
         fpp=fpp,
         ndv=ndv,
         max_bytes=max_bytes,
@@ -76,16 +77,18 @@ def add_to_table(
         for_swap=True,
         snapshot=opened.snapshot,
         rates=rates_of(columns),
-        table_leaves=_leaves_of(opened.snapshot),
+        table_leaves=_leaves_of(opened.snapshot, {path[0] for path in paths}),
     )
     return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
 
 
-def _leaves_of(snapshot: Snapshot) -> dict[ColumnPath, LeafColumn]:
+def _leaves_of(snapshot: Snapshot, names: Collection[str]) -> dict[ColumnPath, LeafColumn]:
+    """Return the leaves of these top-level columns with the table's types, as far as it tells them."""
     from parquet_bloom.storage.rows import leaves_of
 
     columns = snapshot.columns() if snapshot.columns is not None else ()
-    return {leaf.path: leaf for leaf in leaves_of({one.name: one.type for one in columns if one.type is not None})}
+    types = {one.name: one.type for one in columns if one.name in names and one.type is not None}
+    return {leaf.path: leaf for leaf in leaves_of(types)}
 
 
 def _of_properties(properties: Mapping[str, str], fpp: float) -> dict[str, float]:
