@@ -7,6 +7,7 @@ written beside the command that repeats it. An input has a limit of time, and th
 from __future__ import annotations
 
 import argparse
+import base64
 import faulthandler
 import gc
 import hashlib
@@ -33,6 +34,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "support"), str(HERE)]
 
 CORPUS = HERE / "corpus"
 INPUT_SECONDS, HANG_SECONDS = 5, 30
+SHORT = 2048
+"""An input of at most this many bytes is printed, too: the machine that found it may be gone."""
 ROOM = 1024**3
 """How much more memory an input may take than there was in use before."""
 
@@ -114,6 +117,8 @@ def report(name: str, data: bytes, crashes: Path, error: BaseException | str) ->
         print("".join(traceback.format_exception(error)[-12:]), end="")
     else:
         print(error)
+    if len(data) <= SHORT:
+        print(f"{path.name} is {base64.b64encode(data).decode()} in base64")
     print(f"repeat it with: {sys.executable} {os.path.relpath(__file__)} --repeat {path}\n", flush=True)
 
 
