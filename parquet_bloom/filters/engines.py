@@ -51,6 +51,9 @@ _USERS: dict[str, frozenset[str]] = {
 }
 
 
+_NUMBERS = (PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FLOAT, PhysicalType.DOUBLE)
+
+
 def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
     """Return the engines that prune with a valid filter of `num_bytes` on this column, sorted."""
     engines = _USERS.get(_column_kind(leaf), _NONE)
@@ -78,18 +81,20 @@ def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str,
         warnings.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
     if kind == "DECIMAL over 38 digits":
         warnings.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
+    if kind == "UINT32":
+        warnings.append("Trino has no unsigned integers, and loses rows where a table calls the column a BIGINT")
     return tuple(warnings)
 
 
 def loses_rows_of(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
-    """Return whether an engine loses rows because of a filter on a file's column of which a table has widened the type.
+    """Return whether an engine loses rows because of a filter on a file's column of which a table has another type.
 
-    Trino 483 hashes a value of the table's type (trinodb/trino#30544); decimals it does not look up.
+    Trino 483 hashes a value of the table's type, unless that is a decimal or a time (trinodb/trino#30544).
     """
     return (
-        leaf.physical_type in (PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FLOAT)
-        and table_leaf.physical_type is not leaf.physical_type
-        and not _column_kind(leaf).startswith("DECIMAL")
+        table_leaf.physical_type is not leaf.physical_type
+        and table_leaf.physical_type in _NUMBERS
+        and (table_leaf.logical_type is None or table_leaf.logical_type.name == "INTEGER")
     )
 
 

@@ -162,7 +162,7 @@ class AddOptions:
         if own is not None and engines.loses_rows_of(own, leaf):
             return (
                 f"the table reads this file's {leaf.type_name} as {own.type_name}: with a filter Trino would look for "
-                "a value of the wider type, and lose rows; rewrite the file first"
+                "a value of the table's type, and lose rows; rewrite the file first"
             )
         return None
 

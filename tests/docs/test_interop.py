@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from documents import text
 from interop.matrix import page
 from interop.matrix.about import ENGINES
-from interop.matrix.column_types import NESTED
+from interop.matrix.column_types import NESTED, WIDENED
 from interop.matrix.measure import write_nested
 from interop.matrix.programs import pins
 from kinds import KINDS, footer_of, write_kind
@@ -55,6 +58,20 @@ def test_each_difference_is_a_line():
         "Spark, writes, INT96: filters 4 -> nothing",
         f"Trino, version: {MATRIX['Trino']['version']} -> 1",
     ]
+
+
+def test_add_refuses_the_columns_of_tables_that_lose_rows(tmp_path: Path):
+    for name, widened in WIDENED.items():
+        pq.write_table(pa.table({"v": pa.nulls(1, widened.arrow)}), tmp_path / name, store_decimal_as_integer=True)
+        table_leaf, leaf = (
+            footer_of(tmp_path / name).leaves[0],
+            footer_of(write_kind(tmp_path / "of", widened.kind)).leaves[1],
+        )
+        cells = [engine["reads widened"][name] for engine in MATRIX.values() if "reads widened" in engine]
+        answers = {each["answer"] for cell in cells for each in (cell, cell["IN"])}
+        assert len(cells) == 6
+        assert answers <= {"yes", "no", "cannot", "loses rows"}
+        assert engines.loses_rows_of(table_leaf, leaf) == ("loses rows" in answers), name
 
 
 @pytest.fixture(scope="module")

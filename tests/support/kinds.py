@@ -146,7 +146,7 @@ _KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 KINDS = tuple(_KINDS)
 
 
-def write_kind(path: Path, kind: str, seed: str = "") -> Path:
+def write_kind(path: Path, kind: str, seed: str = "", **more: Any) -> Path:
     """Writes the file of a kind: PLAIN pages, so that no dictionary prunes in a filter's stead."""
     make, options, annotation = _KINDS[kind]
     values = make(random.Random(kind + seed))
@@ -159,7 +159,8 @@ def write_kind(path: Path, kind: str, seed: str = "") -> Path:
             "l": pa.ListArray.from_arrays(offsets, values),
         }
     )
-    pq.write_table(table, path, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, store_schema=False, **options)
+    options = {"row_group_size": ROW_GROUP_ROWS, "use_dictionary": False, "store_schema": False, **options, **more}
+    pq.write_table(table, path, **options)
     if annotation:
         _annotate(path, **annotation)
     return path

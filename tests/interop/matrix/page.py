@@ -58,8 +58,11 @@ An element of a list or a map is found by its position or its key, or by the eng
 """
 
 WIDENED = """
-Not in the table: an INT32 column that its table has widened to BIGINT. There {name} {version} loses the row because
-of a right filter; see [engines](engines.md).
+### Columns of which a table has another type
+
+A table may have widened a column since the file was written, and most tables have no unsigned integers. Each engine is
+asked in files with statistics, and in files without; the table has the worse answer. Where rows are lost,
+[`add --table`](add.md) gives such a column of a file no filter; `add` without a table cannot know.
 """
 
 LIBRARY = """
@@ -147,11 +150,8 @@ def render(matrix: Matrix) -> str:
         parts.append(f"| {name} | {engine['version']} | {engine['package']} | {' | '.join(told)} |\n")
     readers = [name for name, engine in matrix.items() if "reads" in engine]
     parts += [READS, table(matrix, [name for name in readers if name not in LIBRARIES], "reads", notes)]
-    parts += [
-        WIDENED.format(name=name, version=engine["version"])
-        for name, engine in matrix.items()
-        if any(cell["answer"] == "LOST" for cell in engine.get("reads widened", {}).values())
-    ]
+    widening = [name for name, engine in matrix.items() if "reads widened" in engine]
+    parts += [WIDENED, table(matrix, widening, "reads widened", notes)]
     parts += [LIBRARY, table(matrix, [name for name in readers if name in LIBRARIES], "reads", notes)]
     parts += [WRITES, table(matrix, [name for name, engine in matrix.items() if "writes" in engine], "writes", notes)]
     parts.append("\n")
@@ -162,7 +162,7 @@ def render(matrix: Matrix) -> str:
 def table(matrix: Matrix, names: list[str], verb: str, notes: Notes) -> str:
     """Returns a table with a column for each engine; types that follow each other with the same answers are one row."""
     types = list(dict.fromkeys(kind for name in names for kind in matrix[name][verb]))
-    order = list(matrix["arrow-rs"][verb])  # which has all of them
+    order = list(matrix["arrow-rs"].get(verb, ()))  # which has all types
     types.sort(key=lambda kind: order.index(kind) if kind in order else len(order))
     rows = [(kind, [cell(matrix[name][verb].get(kind), notes) for name in names]) for kind in types]
     lines = [f"\n| column | {' | '.join(names)} |\n|---|{'---|' * len(names)}\n"]

@@ -94,16 +94,15 @@ class Hyparquet(Program):
 class Trino(Program):
     """Chooses row groups; the rows that they hold are known."""
 
-    def find_widened(self, question: Question) -> list[int]:
-        """Returns the rows in a table where the file's INT32 is a BIGINT."""
-        return self.answer(question, widened=True)["rows"]
+    widens = True
 
-    def answer(self, question: Question, *, widened: bool = False) -> dict[str, Any]:
+    def answer(self, question: Question) -> dict[str, Any]:
         if question.path in ("l", "m", "n"):
             raise NoWay("Trino passes on conditions on columns and fields of structs")
         values = [plain_values(place.file, question.leaf)[place.row] for place in question.values]
         plain = [value.hex() for value in values]
-        groups = self.ask(file=question.file, leaf=question.leaf, plain=plain, widened=widened)["groups"]
+        wanted = question.widened.sql if question.widened else ""
+        groups = self.ask(file=question.file, leaf=question.leaf, plain=plain, type=wanted)["groups"]
         left = [k for start in groups for k in range(start, start + ROW_GROUP_ROWS)]
         held = plain_values(question.file, question.leaf)
         return {"rows": [k for k in left if held[k] in values], "read": len(groups)}

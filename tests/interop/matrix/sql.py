@@ -18,6 +18,7 @@ import engines
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from interop.matrix.column_types import Widened
 from kinds import ROW_GROUP_ROWS
 from pyarrow import dataset
 
@@ -40,16 +41,32 @@ class Place:
 
 @dataclass(frozen=True)
 class Question:
-    """Which rows of `file` hold a value in the column `leaf`, by `=`, or one of several, by `IN`?"""
+    """Which rows of `file` hold a value in the column `leaf`, by `=`, or one of several, by `IN`?
+
+    The file may be one of a table that has another type for the column, `widened`.
+    """
 
     file: Path
     leaf: str
     values: tuple[Place, ...]
+    widened: Widened | None = None
 
     @cached_property
     def path(self) -> str:
         """The leaf without the steps that lists and maps put in."""
         return self.leaf.removesuffix(".list.element").partition(".key_value")[0]
+
+
+def schema_of(widened: Widened) -> pa.Schema:
+    return pa.schema({"k": pa.int64(), "v": widened.arrow})
+
+
+def empty_file(question: Question) -> Path:
+    """Returns a file of the table that has no rows, and the table's type."""
+    path = question.file.with_name(f"empty-{question.widened.sql}.parquet")
+    if not path.exists():
+        pq.write_table(schema_of(question.widened).empty_table(), path)
+    return path
 
 
 class Sql:
@@ -59,10 +76,16 @@ class Sql:
     """How a value inside another is written."""
     conditions: ClassVar[dict[str, tuple[str, str]]] = {}
     """The conditions that are not `=` and `IN`: for one value, and for several."""
+    widens = True
+    types: ClassVar[dict[str, str]] = {}
+    """The types that have another name here."""
 
     @cached_property
     def literals(self) -> dict[tuple[Place, str], str]:
         return {}
+
+    def type_name(self, widened: Widened) -> str:
+        return self.types.get(widened.sql, widened.sql)
 
     def where(self, question: Question) -> str:
         """Returns the condition; a value is fetched and written as SQL only once, for some engines take long."""
@@ -71,7 +94,10 @@ class Sql:
             if (place, column) not in self.literals:
                 self.literals[place, column] = self.literal(place, column)
         one, several = self.conditions.get(question.path, ("{column} = {values}", "{column} IN ({values})"))
-        values = ", ".join(self.literals[place, column] for place in question.values)
+        literals = [self.literals[place, column] for place in question.values]
+        if question.widened:
+            literals = [f"CAST({literal} AS {self.type_name(question.widened)})" for literal in literals]
+        values = ", ".join(literals)
         return (one if len(question.values) == 1 else several).format(column=column, values=values)
 
     def literal(self, place: Place, column: str) -> str:
@@ -99,7 +125,11 @@ class DuckDB(Sql):
         return f"""CAST('{text.replace("'", "''")}' AS {kind})"""
 
     def query(self, question: Question) -> str:
-        return f"SELECT k FROM '{question.file}' WHERE {self.where(question)}"
+        source = f"'{question.file}'"
+        if question.widened:
+            files = [str(empty_file(question)), str(question.file)]
+            source = f"read_parquet({files}, union_by_name = true)"
+        return f"SELECT k FROM {source} WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
         return [k for (k,) in self.rows(f"{self.query(question)} ORDER BY k")]
@@ -146,7 +176,12 @@ class DataFusion(Sql):
         return f"${name}"
 
     def query(self, question: Question) -> str:
-        return f"SELECT k FROM '{question.file}' WHERE {self.where(question)}"
+        source = f"'{question.file}'"
+        if question.widened:
+            source = "widened"
+            self.context.deregister_table(source)
+            self.context.register_parquet(source, str(question.file), schema=schema_of(question.widened))
+        return f"SELECT k FROM {source} WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
         return self.table(f"{self.query(question)} ORDER BY k")["k"].to_pylist()
@@ -169,6 +204,7 @@ class ClickHouse(Sql):
         "n": ("mapContains(n, {values})", "hasAny(mapKeys(n), [{values}])"),
     }
     columns: ClassVar = {"l": "l[1]", "m": "m['k']", "n": "mapKeys(n)[1]"}
+    types: ClassVar = {"TIMESTAMP": "DateTime64(6)"}
     settings = "SETTINGS max_threads = 1, use_parquet_metadata_cache = 0, session_timezone = 'UTC'"
     only_filters = f"{settings}, input_format_parquet_dictionary_filter_push_down = 0"
 
@@ -183,7 +219,8 @@ class ClickHouse(Sql):
         return f"CAST(unhex('{text}'), '{kind}')"
 
     def query(self, question: Question) -> str:
-        return f"SELECT k FROM file('{question.file}', Parquet) WHERE {self.where(question)}"
+        columns = f", 'k BIGINT, v {self.type_name(question.widened)}'" if question.widened else ""
+        return f"SELECT k FROM file('{question.file}', Parquet{columns}) WHERE {self.where(question)}"
 
     def find(self, question: Question) -> list[int]:
         found = engines.clickhouse(f"{self.query(question)} ORDER BY k {self.only_filters}")
@@ -208,6 +245,7 @@ class Spark(Sql):
         "n": ("map_contains_key(n, {values})", "arrays_overlap(map_keys(n), array({values}))"),
     }
     columns: ClassVar = {"l": "l[0]", "m": "m['k']", "n": "map_keys(n)[0]"}
+    types: ClassVar = {"TIMESTAMP": "TIMESTAMP_NTZ"}
 
     def __init__(self) -> None:
         self.spark = engines.spark()
@@ -222,8 +260,10 @@ class Spark(Sql):
         return f"unhex('{text}')" if kind == "binary" else f"CAST(decode(unhex('{text}'), 'utf-8') AS {kind})"
 
     def query(self, question: Question) -> Any:
-        where = self.where(question)
-        return self.spark.read.parquet(str(question.file)).where(where).select("k")
+        where, reader = self.where(question), self.spark.read
+        if question.widened:
+            reader = reader.schema(f"k BIGINT, v {self.type_name(question.widened)}")
+        return reader.parquet(str(question.file)).where(where).select("k")
 
     def find(self, question: Question) -> list[int]:
         return sorted(row.k for row in self.query(question).collect())
@@ -249,6 +289,7 @@ class Spark(Sql):
 
 class Polars:
     name, package = "Polars", "polars"
+    widens = True
 
     def find(self, question: Question) -> list[int]:
         import polars as pl
@@ -273,8 +314,14 @@ class Polars:
             pl.read_parquet(place.file).filter(pl.col("k") == place.row).select(column.alias("x"))["x"]
             for place in question.values
         ]
+        options: dict[str, Any] = {}
+        if question.widened:
+            dtype = pl.Series(pa.nulls(1, question.widened.arrow)).dtype
+            values = [value.cast(dtype) for value in values]
+            casts = pl.ScanCastOptions(integer_cast="upcast", float_cast="upcast")
+            options = {"schema": {"k": pl.Int64(), "v": dtype}, "cast_options": casts, "extra_columns": "ignore"}
         condition = column == pl.lit(values[0]) if len(values) == 1 else column.is_in(pl.concat(values).implode())
-        return pl.scan_parquet(question.file).filter(condition).select("k").collect()["k"].sort().to_list()
+        return pl.scan_parquet(question.file, **options).filter(condition).select("k").collect()["k"].sort().to_list()
 
 
 class PyArrow:

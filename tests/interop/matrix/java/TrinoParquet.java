@@ -65,8 +65,8 @@ public class TrinoParquet {
         for (JsonNode value : request.get("plain")) {
           plain.add(HexFormat.of().parseHex(value.asText()));
         }
-        boolean isWidened = request.get("widened").asBoolean();
-        answer = Map.of("groups", groups(request.get("file").asText(), request.get("leaf").asText(), plain, isWidened));
+        String[] names = {request.get("file").asText(), request.get("leaf").asText(), request.get("type").asText()};
+        answer = Map.of("groups", groups(names[0], names[1], plain, names[2]));
       } catch (NotTried reason) {
         answer = Map.of("not tried", reason.getMessage());
       } catch (NoType reason) {
@@ -112,17 +112,19 @@ public class TrinoParquet {
     }
   }
 
-  /** The first rows of the row groups that may hold one of the values. */
-  static List<Long> groups(String path, String leaf, List<byte[]> plain, boolean isWidened)
-      throws Exception {
+  /** The first rows of the row groups that may hold one of the values, in the table's type if it has another. */
+  static List<Long> groups(String path, String leaf, List<byte[]> plain, String widened) throws Exception {
     ParquetReaderOptions options = ParquetReaderOptions.builder().withBloomFilter(true).build();
     try (FileSource source = new FileSource(path, options)) {
       ParquetMetadata metadata = MetadataReader.readFooter(source, options, Optional.empty(), Optional.empty());
       MessageType schema = metadata.getFileMetaData().getSchema();
       Map<List<String>, ColumnDescriptor> columns = ParquetTypeUtils.getDescriptors(schema, schema);
       ColumnDescriptor column = columns.get(List.of(leaf.split("\\.")));
+      PrimitiveType type = column.getPrimitiveType();
       List<Domain> domains =
-          plain.stream().map(value -> isWidened ? widened(value) : domain(column.getPrimitiveType(), value)).toList();
+          plain.stream()
+              .map(value -> widened.isEmpty() ? domain(type, value) : widened(type, value, widened))
+              .toList();
       TupleDomain<ColumnDescriptor> domain = TupleDomain.withColumnDomains(Map.of(column, Domain.union(domains)));
       return PredicateUtils.getFilteredRowGroups(
               0,
@@ -141,10 +143,38 @@ public class TrinoParquet {
     }
   }
 
-  /** A value of INT32 as Trino has it in a table whose column is a BIGINT by now. */
-  static Domain widened(byte[] plain) {
-    long number = ByteBuffer.wrap(plain).order(ByteOrder.LITTLE_ENDIAN).getInt(0);
-    return Domain.singleValue(BigintType.BIGINT, number);
+  /** A value as Trino has it in a table whose column has another type than the file's. */
+  static Domain widened(PrimitiveType type, byte[] plain, String name) {
+    ByteBuffer bytes = ByteBuffer.wrap(plain).order(ByteOrder.LITTLE_ENDIAN);
+    LogicalTypeAnnotation logical = type.getLogicalTypeAnnotation();
+    boolean isUnsigned = logical instanceof IntLogicalTypeAnnotation integer && !integer.isSigned();
+    if (type.getPrimitiveTypeName() == PrimitiveTypeName.FLOAT) {
+      return Domain.singleValue(DoubleType.DOUBLE, (double) bytes.getFloat(0));
+    }
+    BigInteger number =
+        switch (type.getPrimitiveTypeName()) {
+          case INT32 -> BigInteger.valueOf(isUnsigned ? Integer.toUnsignedLong(bytes.getInt(0)) : bytes.getInt(0));
+          case INT64 -> isUnsigned
+              ? new BigInteger(Long.toUnsignedString(bytes.getLong(0)))
+              : BigInteger.valueOf(bytes.getLong(0));
+          default -> new BigInteger(plain);
+        };
+    return switch (name.split("\\(")[0]) {
+      case "SMALLINT" -> Domain.singleValue(SmallintType.SMALLINT, number.longValueExact());
+      case "INTEGER" -> Domain.singleValue(IntegerType.INTEGER, number.longValueExact());
+      case "BIGINT" -> Domain.singleValue(BigintType.BIGINT, number.longValueExact());
+      case "DOUBLE" -> Domain.singleValue(DoubleType.DOUBLE, number.doubleValue());
+      case "TIMESTAMP" -> Domain.singleValue(
+          TimestampType.createTimestampType(6), number.longValueExact() * 86_400_000_000L);
+      default -> {
+        String[] digits = name.replaceAll("[^0-9,]", "").split(",");
+        DecimalType trino = DecimalType.createDecimalType(Integer.parseInt(digits[0]), Integer.parseInt(digits[1]));
+        int scale = logical instanceof DecimalLogicalTypeAnnotation decimal ? decimal.getScale() : 0;
+        BigInteger unscaled = number.multiply(BigInteger.TEN.pow(trino.getScale() - scale));
+        yield Domain.singleValue(
+            trino, trino.isShort() ? (Object) unscaled.longValueExact() : Int128.valueOf(unscaled));
+      }
+    };
   }
 
   /** A value as Trino has it in the type that its connectors give such a column. */
