@@ -65,6 +65,8 @@ EARLIER = "was done since this call began, by an earlier attempt at the task or 
 WAITS = (*(0.1 * 2**n for n in range(7)), *(10.0,) * 30)
 """Seconds between attempts at a file that another writer holds: long enough for another attempt at it to end."""
 
+_POLL_SECONDS, _DEATH_SECONDS = 0.2, 5.0
+
 Row = FileAdded | FileDropped | FileErased
 Outcome = tuple[Row, ColumnNotFoundError | None]
 """The row of a file; with the error if it lacks a requested column."""
@@ -262,16 +264,26 @@ def _there(sources: list[Source], targets: list[str | None], output: PathLike | 
 
 
 def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
-    """Remove what killed tasks left half written, where the driver can see it."""
-    for source, target in zip(sources, targets, strict=True):
-        if source.local is None:
-            continue
-        with suppress(ParquetBloomError, OSError):
-            if not leftovers(Path(target or os.path.realpath(source.local))):
-                continue
+    """Remove what killed tasks left half written, where the driver can see it.
+
+    Spark has others kill a task's Python, and does not wait for that.
+    """
+    left = [pair for pair in zip(sources, targets, strict=True) if pair[0].local is not None]
+    deadline = time.monotonic() + _DEATH_SECONDS
+    while (left := [pair for pair in left if not _is_clear(*pair)]) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_clear(source: Source, target: str | None) -> bool:
+    """Return whether what is half written beside a local file is removed, if no living writer holds it."""
+    try:
+        if leftovers(Path(target or os.path.realpath(source.path))):
             (now,) = find(source.path)
             with rewrite(now, now.size, target=target):
                 pass  # a rewrite clears its way, and leaves nothing itself unless it is committed
+    except (ParquetBloomError, OSError):
+        return False
+    return True
 
 
 def _name_uploads(sources: list[Source], targets: list[str | None]) -> None:

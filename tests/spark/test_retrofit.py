@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import shutil
@@ -337,6 +338,20 @@ def test_what_killed_tasks_left_is_cleared_away(tmp_path):
     retrofit._clear_away(sources, [None])
     assert set(before) - set(snapshot(tmp_path)) == {leftover.name}
     assert snapshot(tmp_path)["x.parquet"] == before["x.parquet"]
+
+
+def test_what_a_dying_task_still_holds_is_cleared_away(tmp_path):
+    write(tmp_path / "x.parquet")
+    before = snapshot(tmp_path)
+    with temporary_path(tmp_path / "x.parquet").open("wb") as held:
+        held.write(b"PAR1 half")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        dies = threading.Timer(0.5, held.close)
+        dies.start()
+        retrofit._clear_away(find(tmp_path), [None])
+        dies.join()
+    assert snapshot(tmp_path) == before
 
 
 # ---- what the call takes and gives -------------------------------------------------------
