@@ -50,7 +50,6 @@ _USERS: dict[str, frozenset[str]] = {
     "TIMESTAMP UTC NANOS": frozenset({DUCKDB}),
 }
 
-
 _NUMBERS = (PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FLOAT, PhysicalType.DOUBLE)
 
 
@@ -91,10 +90,11 @@ def loses_rows_of(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
 
     Trino 483 hashes a value of the table's type, unless that is a decimal or a time (trinodb/trino#30544).
     """
+    own = table_leaf.logical_type
     return (
-        table_leaf.physical_type is not leaf.physical_type
-        and table_leaf.physical_type in _NUMBERS
-        and (table_leaf.logical_type is None or table_leaf.logical_type.name == "INTEGER")
+        leaf.physical_type in _NUMBERS
+        and table_leaf.physical_type is not leaf.physical_type
+        and (own is None or own.name not in ("DECIMAL", "TIME", "TIMESTAMP"))
     )
 
 

@@ -63,10 +63,8 @@ def test_each_difference_is_a_line():
 def test_add_refuses_the_columns_of_tables_that_lose_rows(tmp_path: Path):
     for name, widened in WIDENED.items():
         pq.write_table(pa.table({"v": pa.nulls(1, widened.arrow)}), tmp_path / name, store_decimal_as_integer=True)
-        table_leaf, leaf = (
-            footer_of(tmp_path / name).leaves[0],
-            footer_of(write_kind(tmp_path / "of", widened.kind)).leaves[1],
-        )
+        table_leaf = footer_of(tmp_path / name).leaves[0]
+        leaf = footer_of(write_kind(tmp_path / "of the file", widened.kind)).leaves[1]
         cells = [engine["reads widened"][name] for engine in MATRIX.values() if "reads widened" in engine]
         answers = {each["answer"] for cell in cells for each in (cell, cell["IN"])}
         assert len(cells) == 6
