@@ -266,7 +266,7 @@ def _there(sources: list[Source], targets: list[str | None], output: PathLike | 
 def _clear_away(sources: list[Source], targets: list[str | None]) -> None:
     """Remove what killed tasks left half written, where the driver can see it.
 
-    Spark has others kill a task's Python, and does not wait for that.
+    Spark has another process kill a task's Python, and calls the task ended before that is done.
     """
     left = [pair for pair in zip(sources, targets, strict=True) if pair[0].local is not None]
     deadline = time.monotonic() + _DEATH_SECONDS

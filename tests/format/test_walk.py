@@ -53,9 +53,7 @@ def agrees(raw: bytes) -> bool:
     by_structs = outcome(lambda: module._parse_structs(SIZE, raw))
     walked = outcome(lambda: parse_footer(SIZE, raw))
     if not isinstance(walked, Footer):
-        assert isinstance(by_structs, str), (
-            walked
-        )  # where two parts are damaged, each names the one that it reads first
+        assert isinstance(by_structs, str), walked  # of two damaged parts, each names the one that it reads first
         return True
     assert walked.chunk_starts is not None or walked == by_structs
     for name in ("leaves", "num_rows", "row_groups", "created_by", "ordered_by_type", "field_ids", "is_signed"):
