@@ -21,9 +21,9 @@ from parquet_bloom.cli.options import (
     TakesNegatives,
     Verb,
     absent_option,
-    any_name_option,
     as_of_option,
     catalog_option,
+    changing_options,
     columns_option,
     complain_option,
     complete_path,
@@ -221,7 +221,7 @@ def probe(
 @jobs_option
 @strict_option
 @force_option
-@any_name_option
+@changing_options
 @click.option(
     "--in-place",
     is_flag=True,
@@ -381,7 +381,7 @@ def advise(
 @jobs_option
 @strict_option
 @force_option
-@any_name_option
+@changing_options
 @format_options
 @storage_option
 @engine_options
@@ -419,7 +419,7 @@ def drop(
 @dry_run_option
 @jobs_option
 @strict_option
-@any_name_option
+@changing_options
 @format_options
 def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
     """Repair files whose `add --in-place` was killed.
@@ -749,7 +749,7 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @jobs_option
 @strict_option
-@any_name_option
+@changing_options
 @format_options
 @storage_option
 @engine_options
@@ -783,7 +783,7 @@ def erase(
     if options["ledger_keys"] is None:
         del options["ledger_keys"]
     if table is not None:
-        given = one_table(paths, options, ("keep_empty", "any_name"))
+        given = one_table(paths, options, ("keep_empty", "any_name", "follow_links"))
         options["table"], options["catalog"] = table == "auto" or table, catalog
     elif catalog is not None:
         raise click.UsageError("--catalog is for tables; add --table iceberg")
@@ -998,7 +998,7 @@ def index_show(root: str, output_format: str, storage: tuple[str, ...], **option
 @output_option
 @dry_run_option
 @force_option
-@any_name_option
+@changing_options
 @jobs_option
 @format_options
 @storage_option

@@ -18,6 +18,7 @@ OPTIONS = {
     "decryption": "--keys-file",
     "dialect": "--dialect",
     "exact": "--exact",
+    "follow_links": "--follow-links",
     "force": "--force",
     "fpp": "--fpp",
     "in_place": "--in-place",

@@ -171,9 +171,15 @@ absent_option: Decorator = click.option(
 force_option: Decorator = click.option(
     "--force", is_flag=True, help="Change files even if they belong to a Delta, Iceberg, Hudi or Paimon table."
 )
-any_name_option: Decorator = click.option(
-    "--any-name", is_flag=True, help="In a directory, also change files without a Parquet name."
-)
+
+
+def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that changes files the options that say which of those in a directory it may change."""
+    links = click.option(
+        "--follow-links", is_flag=True, help="Also change what links in a directory lead to outside of it."
+    )
+    any_name = click.option("--any-name", is_flag=True, help="Also change files of a directory without a Parquet name.")
+    return any_name(links(command))
 
 
 def format_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -318,7 +324,9 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def one_table(
     paths: tuple[str, ...],
     options: dict[str, Any],
-    refused: Sequence[str] = ("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name", "in_place"),
+    refused: Sequence[str] = (
+        *("fill_lengths", "output", "keep_mtime", "force", "strict", "any_name", "follow_links", "in_place"),
+    ),
 ) -> Any:
     """Return the one path, and leave those of `options` that a table takes."""
     for name in refused:

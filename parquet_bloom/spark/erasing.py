@@ -42,6 +42,7 @@ def erase(
     keep_empty: bool = False,
     dry_run: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
@@ -66,6 +67,7 @@ def erase(
         keep_empty=keep_empty,
         dry_run=dry_run,
         any_name=any_name,
+        follow_links=follow_links,
         table=table,
         catalog=catalog,
         batch=batch,
@@ -92,6 +94,7 @@ def erase_everywhere(
     keep_empty: bool = False,
     dry_run: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
@@ -106,7 +109,7 @@ def erase_everywhere(
     require_no_null(read)
     paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
     if table:
-        refuse_options(keep_empty=keep_empty, any_name=any_name)
+        refuse_options(keep_empty=keep_empty, any_name=any_name, follow_links=follow_links)
         record = None
         if ledger is not None:
             record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
@@ -136,6 +139,7 @@ def erase_everywhere(
         "keep_empty": keep_empty,
         "dry_run": dry_run,
         "any_name": any_name,
+        "follow_links": follow_links,
         "jobs": 1,
         "storage_options": storage_options,
     }

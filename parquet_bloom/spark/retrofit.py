@@ -22,6 +22,7 @@ from parquet_bloom.errors import (
     ConcurrentChangeError,
     FilterExistsError,
     ParquetBloomError,
+    describe_error,
     not_found,
 )
 from parquet_bloom.format.sbbf import MAX_BYTES
@@ -39,6 +40,7 @@ from parquet_bloom.spark.tasks import (
     readable_errors,
     said_on_executor,
 )
+from parquet_bloom.storage.links import require_inside, to_change
 from parquet_bloom.storage.listing import PathLike, Source, find, listed
 from parquet_bloom.storage.local_files import leftovers
 from parquet_bloom.storage.rewrite import join_output, rewrite
@@ -88,6 +90,7 @@ def add(
     force: bool = False,
     allow_large: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -114,6 +117,7 @@ def add(
         "force": force,
         "allow_large": allow_large,
         "any_name": any_name,
+        "follow_links": follow_links,
         "storage_options": storage_options,
     }
     work = Retrofit(add_here, FileAdded, options)
@@ -132,6 +136,7 @@ def drop(
     keep_mtime: bool = False,
     force: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -150,6 +155,7 @@ def drop(
         "keep_mtime": keep_mtime,
         "force": force,
         "any_name": any_name,
+        "follow_links": follow_links,
         "storage_options": storage_options,
     }
     work = Retrofit(drop_here, FileDropped, options)
@@ -192,23 +198,23 @@ def carried_out(
     given = listed(paths_of(paths))
     with driver_reads(work.options["storage_options"]):
         sources = parquet_only(find(given, storage_options=work.options["storage_options"]))
+    if output is None:
+        sources = to_change(sources, follow_links=work.options["follow_links"])
     targets = targets_of(sources, given, output)
-    left = [
-        is_left_alone(source, target, work.options["any_name"]) for source, target in zip(sources, targets, strict=True)
-    ]
     there = _there(sources, targets, output)
     items = [
         Item(number, _name(source, source.path), source.size, target and _name(source, target), target not in there)
         for number, (source, target) in enumerate(zip(sources, targets, strict=True))
     ]
+    settled = [work.settled(*each) for each in zip(items, sources, targets, strict=True)]
     try:
-        changed = [item for item, is_left in zip(items, left, strict=True) if not is_left]
+        changed = [item for item, outcome in zip(items, settled, strict=True) if outcome is None]
         done = iter(_outcomes(spark, changed, work, description, progress))
     except BaseException:
         _clear_away(sources, targets)
         _name_uploads(sources, targets)
         raise
-    outcomes = [work.left_alone(item) if is_left else next(done) for item, is_left in zip(items, left, strict=True)]
+    outcomes = [next(done) if outcome is None else outcome for outcome in settled]
     missing = [error for _, error in outcomes if error is not None]
     if missing and len(missing) == len(changed):
         raise missing[0]
@@ -360,6 +366,16 @@ class Retrofit:
     def call(self, paths: list[str], **options: Any) -> tuple[Row, ...]:
         """Return the verb's rows."""
         return self.verb(paths, **{**self.options, **options}).rows
+
+    def settled(self, item: Item, source: Source, target: str | None) -> Outcome | None:
+        """Return the outcome of a file that no task is to change, or None."""
+        if is_left_alone(source, target, self.options["any_name"]):
+            return self.left_alone(item)
+        try:
+            require_inside(source)
+        except ParquetBloomError as error:
+            return self.refused(item, describe_error(error)), None
+        return None
 
     def left_alone(self, item: Item) -> Outcome:
         """Return that a file stays as it is, for its name."""

@@ -46,6 +46,7 @@ class Source:
     below which folders `name=value` are partitions to every engine, or None.
 
     It `is_unfamiliar` if it was found in a directory under a name that does not say Parquet: it may be no such file.
+    It `is_linked_out` if `storage.links` found that it must not be changed.
     """
 
     fs: Any = field(repr=False)
@@ -59,6 +60,7 @@ class Source:
     named: int = field(default=0, repr=False, compare=False)
     base: int | None = field(default=None, repr=False, compare=False)
     is_unfamiliar: bool = field(default=False, repr=False, compare=False)
+    is_linked_out: bool = field(default=False, repr=False, compare=False)
 
     @property
     def partitions(self) -> Partitions:

@@ -13,7 +13,7 @@ from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, Unsup
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.storage import azure, gcs, in_place, local_files, s3
 from parquet_bloom.storage.drive import changes, etag, read_range
-from parquet_bloom.storage.listing import Source, at_home, exists, is_local, remote_version
+from parquet_bloom.storage.listing import LOG, Source, at_home, exists, is_local, remote_version
 from parquet_bloom.storage.store_errors import ask
 
 
@@ -165,6 +165,17 @@ def require_in_place(source: Source) -> None:
         raise UnsupportedError(f"only local files can be changed in place; {source.name} is in a store")
     if reason := in_place.why_not_in_place(source.local):
         raise UnsupportedError(f"the file cannot be changed in place: {reason}")
+
+
+def clear_left(targets: Iterable[tuple[Source, str | None]]) -> None:
+    """Abort the uploads to S3 that killed runs have left, to sources themselves or to their targets; log each."""
+    stores: dict[int, tuple[Any, list[str]]] = {}
+    for source, target in targets:
+        if s3.is_s3(source.fs):
+            stores.setdefault(id(source.fs), (source.fs, []))[1].append(target or source.path)
+    for fs, paths in stores.values():
+        for path in s3.abort_left(fs, paths):
+            LOG.warning("aborted an upload of %s, which an interrupted run had left", path)
 
 
 def links_to(source: Source) -> Iterator[str]:

@@ -4,6 +4,9 @@ Multipart upload: the old object is copied server side as the first part (in equ
 follows, and nothing is visible before Complete. Objects below 5 MiB, the least that a part may have, take a GET and a
 PUT. Complete and PUT are conditional on the ETag that was read; a HEAD just before also catches stores that ignore the
 condition. (Amazon S3 API: UploadPartCopy, CompleteMultipartUpload, "Multipart upload limits".)
+
+The upload of a killed process stays, invisible and paid for. So that later runs know which uploads are ours, each has a
+part of a few bytes with the highest number, `MARK_PART`, which Complete does not list and the store then drops.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ import base64
 import contextlib
 import itertools
 import logging
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -35,6 +38,12 @@ TAIL_PART = 64 * 1024 * 1024
 
 READ_BACK = 16 * 1024 * 1024
 """Appended bytes are read back in pieces of this size."""
+
+MARK_PART, MARK = 10_000, b"parquet_bloom"
+"""The part by which our uploads are known: its number and its content."""
+
+LEFT_SECONDS = 3600
+"""An upload of ours that got no part for so long is one that a killed process has left."""
 
 _ABORTS = 3
 
@@ -210,6 +219,8 @@ class S3Rewrite:
         self._upload = answer["UploadId"]
         if answer.get("ResponseMetadata", {}).get("RetryAttempts") and (left := self._abort_lost()):
             logging.getLogger("parquet_bloom").warning(left)
+        with contextlib.suppress(OSError):  # a store that refuses it would only not clear up
+            self._send_part(MARK_PART, MARK)
 
     def _abort_lost(self) -> str | None:
         """Give up uploads that were begun but whose answers were lost; return a sentence about what may be left.
@@ -290,12 +301,14 @@ class S3Rewrite:
         return str(answer["ETag"]).strip('"')
 
     def _send_pending(self) -> None:
-        number, body = len(self._parts) + 1, bytes(self._pending)
-        answer = self._to_target(
+        number = len(self._parts) + 1
+        self._parts.append(_part(number, self._send_part(number, bytes(self._pending))))
+        self._pending.clear()
+
+    def _send_part(self, number: int, body: bytes) -> Any:
+        return self._to_target(
             "upload_part", UploadId=self._upload, PartNumber=number, Body=body, ContentMD5=_md5(body)
         )
-        self._parts.append(_part(number, answer))
-        self._pending.clear()
 
     def _has_arrived(self) -> bool | None:
         """Return whether the new object is there; None if the store does not tell."""
@@ -407,6 +420,31 @@ def unfinished_uploads(fs: Any, paths: Iterable[str]) -> list[tuple[str, str]]:
             uploads = answer.get("Uploads", [])
             found += [(f"s3://{bucket}/{one['Key']}", one["UploadId"]) for one in uploads if one["Key"] in ours]
     return found
+
+
+def abort_left(fs: Any, paths: Iterable[str]) -> list[str]:
+    """Abort the uploads to `paths` that killed processes of ours have left; return the objects' names."""
+    aborted = []
+    for path, upload in unfinished_uploads(fs, paths):
+        bucket, key, _ = fs.split_path(path)
+        with contextlib.suppress(Exception):  # somebody else may have ended it, or the store does not let us look
+            upload_of = {"Bucket": bucket, "Key": key, "UploadId": upload}
+            if _is_left(fs.call_s3("list_parts", **upload_of)):
+                fs.call_s3("abort_multipart_upload", **upload_of)
+                aborted.append(path)
+    return aborted
+
+
+def _is_left(listed: Mapping[str, Any]) -> bool:
+    """Return whether an upload is ours by its mark, and got its last part long ago by the store's clock."""
+    from email.utils import parsedate_to_datetime
+
+    parts = listed.get("Parts") or ()
+    is_ours = any((part["PartNumber"], part["Size"]) == (MARK_PART, len(MARK)) for part in parts)
+    if not is_ours or listed.get("IsTruncated"):
+        return False
+    now = parsedate_to_datetime(listed["ResponseMetadata"]["HTTPHeaders"]["date"])
+    return bool(max(part["LastModified"] for part in parts) < now - timedelta(seconds=LEFT_SECONDS))
 
 
 @contextlib.contextmanager

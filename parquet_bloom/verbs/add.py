@@ -36,6 +36,7 @@ def add(
     force: bool = False,
     allow_large: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     in_place: bool = False,
     strict: bool = False,
     jobs: int | None = None,
@@ -79,6 +80,7 @@ def add(
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         allow_large: Write filters even if they are larger than 1 MiB and than their file.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        follow_links: Also change files outside of the given folders, to which symbolic links in these lead.
         in_place: Append to local files where they are, without a copy, for files that do not fit twice on their disk.
             Readers may fail while filters are appended, and after a crash the file needs `recover`.
         strict: Raise for the first file that is refused, before anything is written.
@@ -141,6 +143,7 @@ def add(
             paths,
             options,
             output=output,
+            follow_links=follow_links,
             dry_run=dry_run,
             strict=strict,
             jobs=jobs,
@@ -154,6 +157,7 @@ def add(
         "keep_mtime": keep_mtime,
         "force": force,
         "any_name": any_name,
+        "follow_links": follow_links,
         "in_place": in_place,
         "strict": strict,
         "filesystem": filesystem is not None,

@@ -185,6 +185,7 @@ def add_files(
     options: AddOptions,
     *,
     output: PathLike | None,
+    follow_links: bool,
     dry_run: bool,
     strict: bool,
     jobs: int | None,
@@ -195,7 +196,9 @@ def add_files(
     """Return what was done to give the files at `paths` filters."""
     if options.in_place and output is not None:
         raise ValueError("in_place= changes the files where they are; leave out output=")
-    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
+    sources, targets = find_with_targets(
+        *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
+    )
     plans = plan_adds(sources, targets, options)
     raise_refusals(plans, strict=strict)
     if dry_run:

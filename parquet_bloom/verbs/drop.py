@@ -92,6 +92,7 @@ def drop(
     keep_mtime: bool = False,
     force: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     strict: bool = False,
     jobs: int | None = None,
     filesystem: Any = None,
@@ -114,6 +115,7 @@ def drop(
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        follow_links: Also change files outside of the given folders, to which symbolic links in these lead.
         strict: Raise for the first file that is refused, before anything is written.
         jobs: Threads. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
@@ -140,7 +142,9 @@ def drop(
     if restore and columns:
         raise UnsupportedError("restore=True cuts the whole file back, so it takes all columns; leave out columns=")
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
-    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
+    sources, targets = find_with_targets(
+        *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
+    )
     surveyed = drive(refuse_links_out((source, _survey_drop(source, wanted)) for source in sources))
     plans = [
         _checked_drop(source, target, outcome, force=force, any_name=any_name)
@@ -159,7 +163,7 @@ def drop(
         finally:
             tick()
 
-    return Dropped(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
+    return Dropped(carry_out(plans, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
 
 
 @dataclass(slots=True)

@@ -88,6 +88,7 @@ def erase(
     keep_empty: bool = False,
     dry_run: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     strict: bool = False,
     table: bool | TableKind = False,
     catalog: str | None = None,
@@ -122,6 +123,7 @@ def erase(
         keep_empty: Keep a file that has no rows left. By default it is removed.
         dry_run: Only report what would be done.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        follow_links: Also change files outside of the given folders, to which symbolic links in these lead.
         strict: Raise for the first file that is refused, before anything is written.
         table: Whether `paths` is a table; `"delta"` or `"iceberg"` if it must be one of these.
         catalog: A catalog of pyiceberg's configuration; `paths` is then a name in it, such as `db.events`.
@@ -162,7 +164,9 @@ def erase(
     if ledger is not None:
         record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
     if table:
-        refuse_options(keep_empty=keep_empty, any_name=any_name, filesystem=filesystem is not None)
+        refuse_options(
+            keep_empty=keep_empty, any_name=any_name, follow_links=follow_links, filesystem=filesystem is not None
+        )
         return erase_from_table(
             *(paths, column, read),
             timezone=timezone,
@@ -184,6 +188,7 @@ def erase(
         keep_empty=keep_empty,
         dry_run=dry_run,
         any_name=any_name,
+        follow_links=follow_links,
         strict=strict,
         jobs=jobs,
         filesystem=filesystem,
@@ -206,6 +211,7 @@ def erase_rows(
     keep_empty: bool,
     dry_run: bool,
     any_name: bool,
+    follow_links: bool,
     strict: bool,
     jobs: int | None,
     filesystem: Any,
@@ -218,7 +224,9 @@ def erase_rows(
     read = read_keys(keys, path[-1])
     require_no_null(read)
     given = listed(paths)
-    sources, _ = find_with_targets(given, None, filesystem=filesystem, storage_options=storage_options)
+    sources, _ = find_with_targets(
+        *(given, None), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
+    )
     refuse_tables(sources)
     search = Search(
         path,

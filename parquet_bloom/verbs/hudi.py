@@ -73,6 +73,7 @@ def add_filter(
     keep_mtime: bool = False,
     force: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     strict: bool = False,
     jobs: int | None = None,
     filesystem: Any = None,
@@ -99,6 +100,7 @@ def add_filter(
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        follow_links: Also change files outside of the given folders, to which symbolic links in these lead.
         strict: Raise for the first file that is refused, before anything is written.
         jobs: Files that are worked on at once. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
@@ -121,7 +123,9 @@ def add_filter(
     builder = partial(hudi.Builder, type=type, num_entries=ndv, fpp=fpp, max_entries=max_entries)
     builder()  # refuses what cannot be
     options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
-    sources, targets = find_with_targets(paths, output, filesystem=filesystem, storage_options=storage_options)
+    sources, targets = find_with_targets(
+        *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
+    )
     surveyed = drive(refuse_links_out((source, read_footer(source.size)) for source in sources))
     plans = [_checked(*outcome, options) for outcome in parquet_outcomes(surveyed, targets)]
     raise_refusals(plans, strict=strict)
@@ -133,7 +137,7 @@ def add_filter(
         finally:
             tick()
 
-    return Added(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
+    return Added(carry_out(plans, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
 
 
 def _checked(source: Source, target: str | None, footer: Footer | Exception, options: _Options) -> _Plan:

@@ -11,6 +11,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.format.recovery import WholeState, find_whole_state
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive
+from parquet_bloom.storage.links import require_inside, to_change
 from parquet_bloom.storage.listing import PathLike, Source, find
 from parquet_bloom.storage.rewrite import cut_in_place, require_in_place
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
@@ -63,6 +64,7 @@ def recover(
     *,
     dry_run: bool = False,
     any_name: bool = False,
+    follow_links: bool = False,
     strict: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -77,6 +79,7 @@ def recover(
         paths: Local files, directories or globs: one, a list, or a column of Arrow, Polars or DuckDB.
         dry_run: Only report what would be done.
         any_name: In directories, also change files whose names do not end in `.parquet`, `.parq` or `.pq`.
+        follow_links: Also change files outside of the given folders, to which symbolic links in these lead.
         strict: Raise for the first file that is refused, before anything is written.
         jobs: Threads. By default one for each processor.
         progress: Is called with how many files are done and how many there are.
@@ -91,7 +94,7 @@ def recover(
         >>> [row.status for row in parquet_bloom.recover("events")]
         ['unchanged', 'unchanged']
     """
-    sources = find(paths)
+    sources = to_change(find(paths), follow_links=follow_links)
     surveyed = drive((source, find_whole_state(source.size)) for source in sources)
     outcomes = parquet_outcomes(surveyed, [None] * len(sources))
     plans = [_planned(source, outcome, any_name) for source, _, outcome in outcomes]
@@ -127,6 +130,7 @@ def _planned(source: Source, outcome: WholeState | Exception, any_name: bool) ->
             raise outcome
         plan.state = outcome
         if outcome.footer.file_size < source.size:
+            require_inside(source)
             require_in_place(source)
     except (ParquetBloomError, OSError) as error:
         plan.error = error

@@ -22,6 +22,7 @@ from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.format.splice import FilterEdit, splice_filters
 from parquet_bloom.results import Record
+from parquet_bloom.storage.links import require_inside, to_change
 from parquet_bloom.storage.listing import (
     PathLike,
     Source,
@@ -33,7 +34,7 @@ from parquet_bloom.storage.listing import (
     listed,
     resolve,
 )
-from parquet_bloom.storage.rewrite import Rewrite, join_output, refuse_read_only
+from parquet_bloom.storage.rewrite import Rewrite, clear_left, join_output, refuse_read_only
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import table_around
 from parquet_bloom.verbs.parallel import map_in_order
@@ -209,13 +210,20 @@ SUMMARY = "{} still has the old footers: readers that use it do not see the filt
 
 
 def carry_out(
-    plans: Sequence[_AnyPlan], work: Callable[[_AnyPlan, threading.Event], _Row], *, at_once: int, strict: bool
+    plans: Sequence[_AnyPlan],
+    work: Callable[[_AnyPlan, threading.Event], _Row],
+    *,
+    at_once: int,
+    strict: bool,
+    dry_run: bool = False,
 ) -> tuple[_Row, ...]:
     """Return what came of each plan, `at_once` of which are worked on; the event is set once the run has failed.
 
     What a file's work raises is its error, and the others go on; with `strict` it stops them all.
     """
     stop = threading.Event()
+    if not dry_run:
+        clear_left((plan.source, plan.target) for plan in plans if plan.error is None)
 
     def done(plan: _AnyPlan) -> _Row:
         error = plan.error
@@ -251,6 +259,7 @@ def require_writable(
 
     `can_swap`: the verb has `table=`, which is what a Delta or Iceberg table is told to use.
     """
+    require_inside(source)
     if footer.is_signed:
         raise UnsupportedError(
             "the footer is signed (encryption with a plaintext footer), and a change would break the signature"
@@ -314,9 +323,14 @@ def append_footer(out: Rewrite, footer: Footer, edits: Edits) -> None:
 
 
 def find_with_targets(
-    paths: PathLike | Iterable[PathLike], output: PathLike | None, *, filesystem: Any, storage_options: StorageOptions
+    paths: PathLike | Iterable[PathLike],
+    output: PathLike | None,
+    *,
+    follow_links: bool,
+    filesystem: Any,
+    storage_options: StorageOptions,
 ) -> tuple[list[Source], list[str | None]]:
-    """Return the files that `paths` name, and where each is written; see `targets_of`."""
+    """Return the files that `paths` name, and where each is written; see `targets_of` and `to_change`."""
     given = listed(paths)  # once: they may be a stream
     for path in given:
         if not is_open_file(path):
@@ -324,6 +338,8 @@ def find_with_targets(
             if not is_local(store):
                 refuse_read_only(store)
     sources = find(given, filesystem=filesystem, storage_options=storage_options)
+    if output is None:
+        sources = to_change(sources, follow_links=follow_links)
     return sources, targets_of(sources, given, output)
 
 

@@ -76,7 +76,7 @@ def test_files_are_left_as_the_local_verb_leaves_them(lake: Path, tmp_path: Path
 def test_a_task_that_is_repeated_finds_its_work_done(lake: Path) -> None:
     options = {
         "column": "id", "keys": read_keys(KEYS, "id"), "timezone": None, "keep_empty": False, "dry_run": False,
-        "any_name": False, "jobs": 1, "storage_options": None,
+        "any_name": False, "follow_links": False, "jobs": 1, "storage_options": None,
     }  # fmt: skip
     work = erasing._Erasure(erasing._erase, FileErased, options)
     for name, status in (("0.parquet", "written"), ("only.parquet", "removed")):

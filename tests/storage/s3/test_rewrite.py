@@ -56,8 +56,10 @@ def test_the_calls_for_a_large_object(fs: Any, calls: Calls, bucket: str, other:
     writes = [name for name in calls.names if name not in ("GetObject", "ListObjectsV2")]
     assert writes == [
         "HeadObject",  # the listing
+        "ListMultipartUploads",  # what interrupted runs have left
         "HeadObject",
         "CreateMultipartUpload",
+        "UploadPart",  # the mark
         "UploadPartCopy",
         "UploadPart",
         "HeadObject",
@@ -74,7 +76,7 @@ def test_the_calls_for_a_small_object(fs: Any, calls: Calls, bucket: str, other:
     etag = other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["small"])["ETag"]
     assert statuses(add(f"{bucket}/x.parquet", "id", filesystem=fs)) == ["written"]
     writes = [name for name in calls.names if name not in ("GetObject", "ListObjectsV2")]
-    assert writes == ["HeadObject", "HeadObject", "HeadObject", "PutObject", "HeadObject"]
+    assert writes == ["HeadObject", "ListMultipartUploads", "HeadObject", "HeadObject", "PutObject", "HeadObject"]
     assert dict(calls.headers)["PutObject"]["If-Match"] == etag
 
 
@@ -116,7 +118,7 @@ def test_the_tail_goes_up_in_parts(
             assert out.read(at, len(piece)) == piece
         out.commit()
     assert content(other, bucket) == blobs["large"] + b"".join(pieces)
-    assert calls.names.count("UploadPart") == 3
+    assert calls.names.count("UploadPart") == 1 + 3  # the mark
 
 
 def test_a_larger_object_is_copied_in_equal_ranges(
@@ -315,6 +317,56 @@ def dated(fs: Any, seconds: float) -> None:
             upload["Initiated"] = datetime.now(UTC) + timedelta(seconds=seconds)
 
     fs._s3.meta.events.register("after-call.s3.ListMultipartUploads", date)
+
+
+def aged(fs: Any, seconds: float) -> None:
+    """Has the store say that parts came so long ago."""
+
+    def date(parsed: Any, **_: Any) -> None:
+        for part in parsed.get("Parts") or ():
+            part["LastModified"] -= timedelta(seconds=seconds)
+
+    fs._s3.meta.events.register("after-call.s3.ListParts", date)
+
+
+@pytest.mark.parametrize("run", ["add", "nothing to do", "dry run", "drop", "another object"])
+def test_the_next_run_aborts_what_a_killed_one_has_left(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes], run: str
+) -> None:
+    for key in ("x.parquet", "y.parquet"):
+        other.put_object(Bucket=bucket, Key=key, Body=blobs["large"])
+    path = f"{bucket}/x.parquet"
+
+    def die(number: int, name: str) -> None:
+        if name in ("CompleteMultipartUpload", "AbortMultipartUpload"):
+            raise ConnectionResetError("gone")
+
+    calls.meddle = die
+    only_error(add(path, "id", filesystem=fs))
+    calls.meddle = lambda number, name: None
+    (left,) = uploads(other, bucket)
+    if run in ("nothing to do", "drop"):
+        add(path, "id", filesystem=fs)
+    assert uploads(other, bucket) == [left]  # it may still be running
+    aged(fs, s3.LEFT_SECONDS + 1)
+    if run == "drop":
+        drop(path, "id", filesystem=fs)
+    else:
+        add(f"{bucket}/y.parquet" if run == "another object" else path, "id", filesystem=fs, dry_run=run == "dry run")
+    assert uploads(other, bucket) == ([left] if run in ("dry run", "another object") else [])
+
+
+def test_an_upload_of_another_program_is_not_aborted(
+    fs: Any, calls: Calls, bucket: str, other: Any, blobs: dict[str, bytes]
+) -> None:
+    other.put_object(Bucket=bucket, Key="x.parquet", Body=blobs["large"])
+    upload = other.create_multipart_upload(Bucket=bucket, Key="x.parquet")["UploadId"]
+    for number in (1, 9_999):
+        other.upload_part(Bucket=bucket, Key="x.parquet", UploadId=upload, PartNumber=number, Body=s3.MARK)
+    other.upload_part(Bucket=bucket, Key="x.parquet", UploadId=upload, PartNumber=s3.MARK_PART, Body=b"theirs")
+    aged(fs, 10 * s3.LEFT_SECONDS)
+    assert statuses(add(f"{bucket}/x.parquet", "id", filesystem=fs)) == ["written"]
+    assert [one["UploadId"] for one in uploads(other, bucket)] == [upload]
 
 
 def losing_the_answer(calls: Calls) -> None:
