@@ -22,6 +22,7 @@ from parquet_bloom.cli.options import (
     Verb,
     absent_option,
     as_of_option,
+    at_option,
     catalog_option,
     changing_options,
     columns_option,
@@ -31,6 +32,7 @@ from parquet_bloom.cli.options import (
     engine_options,
     force_option,
     format_options,
+    index_option,
     jobs_option,
     json_option,
     keep_mtime_option,
@@ -487,6 +489,7 @@ def verify(
 )
 @catalog_option
 @as_of_option
+@index_option
 @outside_option
 @timezone_option
 @complain_option
@@ -560,6 +563,7 @@ def prune(
 )
 @catalog_option
 @as_of_option
+@index_option
 @outside_option
 @timezone_option
 @complain_option
@@ -642,6 +646,7 @@ def _lookup_absent(
 @click.option("-v", "--invert-match", is_flag=True, hidden=True, help="Refused, with the reason.")
 @catalog_option
 @as_of_option
+@index_option
 @outside_option
 @timezone_option
 @click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read, instead of going on.")
@@ -734,6 +739,7 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
 @table_option
 @catalog_option
+@index_option
 @click.option(
     "--ledger",
     metavar="FILE",
@@ -881,7 +887,7 @@ def sql(statement: str, output_format: str, storage: tuple[str, ...], **options:
 
 @main.group()
 def index() -> None:
-    """Keep an index of filters beside the files: PATH/_bloom_index."""
+    """Keep an index of filters beside a directory: PATH.bloom-index."""
 
 
 @index.command("create", short_help="Index columns; the files stay as they are.")
@@ -893,6 +899,7 @@ def index() -> None:
 @click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
 @click.option("--ndv", type=click.IntRange(1), help="Size a file's filter for at most this many distinct values.")
 @click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
+@at_option
 @catalog_option
 @outside_option
 @keys_file_option
@@ -921,6 +928,7 @@ def index_create(
 @index.command("refresh")
 @root_argument
 @messages_option
+@at_option
 @catalog_option
 @outside_option
 @keys_file_option
@@ -947,6 +955,7 @@ def index_refresh(root: str, output_format: str, storage: tuple[str, ...], **opt
 @root_argument
 @messages_option
 @columns_option
+@at_option
 @catalog_option
 @outside_option
 @format_options
@@ -967,6 +976,7 @@ def index_drop(
 
 @index.command("show")
 @root_argument
+@at_option
 @catalog_option
 @outside_option
 @format_options

@@ -145,6 +145,15 @@ table_option: Decorator = click.option(
 outside_option: Decorator = click.option(
     "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
 )
+index_option: Decorator = click.option(
+    "--index", metavar="FOLDER", shell_complete=complete_path, help="The folder of an index created with --at."
+)
+at_option: Decorator = click.option(
+    "--at",
+    metavar="FOLDER",
+    shell_complete=complete_path,
+    help="The folder of the index. [default: PATH.bloom-index, beside the directory]",
+)
 unencrypted_option: Decorator = click.option(
     "--allow-unencrypted",
     is_flag=True,
@@ -269,9 +278,13 @@ _LOCAL_ONLY = {
     "strict": "--strict stops at the first file, but on Spark files have no order, so leave it out",
 }
 
+_INDEX_HERE = {"index": "--index is read here and not on Spark, so leave out --engine spark"}
 _LOCAL_ONLY_OF = {
     "add": {"table": "--table commits to a table, which is done here and not on Spark"},
-    "find": {
+    "prune": _INDEX_HERE,
+    "lookup": _INDEX_HERE,
+    "find": _INDEX_HERE
+    | {
         "catalog": "--catalog names a table, whose live rows are found here and not on Spark",
         "allow_outside": "--allow-outside is for a table, whose live rows are found here and not on Spark",
     },

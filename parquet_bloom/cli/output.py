@@ -16,7 +16,6 @@ from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.cli.terminal import Table, echo, is_quiet, is_terminal, printing, styled, width_of, wrapped
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.results import SCHEMA_VERSION, count_text, percent_text, printable, size_text
-from parquet_bloom.storage.folder import INDEX_FOLDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -724,8 +723,7 @@ def print_erased(erased: Erased) -> None:
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
     for index in erased.stale_indexes:
-        is_index = index.path.endswith(INDEX_FOLDER)
-        _refuse(index.path, f"not refreshed: {index.error}" if is_index else index.error)
+        _refuse(index.path, index.error)
     for path in erased.unreferenced:
         say(f"{path}: no version of the table has this file, which a run that was killed has left", color="yellow")
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))

@@ -1,10 +1,12 @@
 """The bloom filter index: a folder next to the data, in which one small read answers for very many data files.
 
-    <root>/_bloom_index/
-        00000012.json           a version: the columns with their options, and the segments; the highest number is used
-        entries-<id>.parquet    of a segment: a row for each data file and column (`Entry`)
-        states-<id>.bin         of a segment: what pruning needs of these rows (index_states.py)
-        blocks-<id>.parquet     of a segment: the bitsets of its rows
+    <root>.bloom-index/               or where the caller says; see index_folder.py
+        _bloom-00000012.json          a version: the columns with their options, and the segments; the highest is used
+        _bloom-entries-<id>.bin       of a segment: a row for each data file and column (`Entry`), as Parquet
+        _bloom-states-<id>.bin        of a segment: what pruning needs of these rows (index_states.py)
+        _bloom-blocks-<id>.bin        of a segment: the bitsets of its rows, as Parquet
+
+In a version the names stand without `_bloom-`.
 
 The filter of a data file's column is one split-block bloom filter, or several for its row groups (those that were
 already in the file). Filters of the same size are in one blocks file, transposed: row `b` has block `b` of every
@@ -35,7 +37,14 @@ from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import (
+    ConcurrentChangeError,
+    CorruptFileError,
+    IndexNotFoundError,
+    ParquetBloomError,
+    UnsupportedError,
+)
+from parquet_bloom.filters.index_folder import folder_of, is_planted
 from parquet_bloom.filters.index_states import RowGroups, States, fingerprint
 from parquet_bloom.format.footer import FOOTER_GUESS, Plan, interned
 from parquet_bloom.format.ranges import ByteRange
@@ -44,8 +53,8 @@ from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, R
 from parquet_bloom.results import Record, from_row
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive, read_whole
-from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
-from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 
 FORMAT = 3
 
@@ -173,7 +182,7 @@ class Version(Record):
             if body["format"] < FORMAT:
                 raise UnsupportedError(
                     f"the index has format {body['format']}, which only earlier versions of parquet-bloom read: "
-                    f"remove its folder {INDEX_FOLDER} and create it again"
+                    "remove its folder and create it again"
                 )
             for segment in body["segments"]:
                 segment["schemas"] = [body["schemas"][number] for number in segment["schemas"]]
@@ -723,29 +732,35 @@ def _fetch(wanted: dict[int, ByteRange]) -> Plan[dict[int, bytes]]:
 
 def open_index(
     root: str,
+    at: PathLike | None = None,
     *,
     storage_options: StorageOptions = None,
     filesystem: Any = None,
     cache: Cache,
     log: RequestLog | None = None,
 ) -> BloomIndex | None:
-    """Return the index of the data below `root`, or None if there is none, or it cannot be read."""
-    folder = folder_of(root, storage_options=storage_options, filesystem=filesystem)
+    """Return the index of the data below `root`, or None if there is none, or it cannot be read.
+
+    Raises `IndexNotFoundError` where there is none `at` the place that the caller named.
+    """
+    folder = folder_of(root, at, storage_options=storage_options, filesystem=filesystem)
+    if folder is None:
+        return None
     try:
         latest = newest(folder, log=log)
     except (ParquetBloomError, OSError) as error:
         LOG.warning("the index of %s is not used: %s", root, error)
         return None
+    if latest is None and at is not None:
+        raise IndexNotFoundError(f"there is no index in {folder.name}")
     if latest is None or not latest.version.columns:
+        return None
+    if at is None and is_planted(folder, root):
+        LOG.warning("the index of %s is not used: in a folder that everybody may write to, it is another user's", root)
         return None
     key = latest.source and latest.source.identity and ("bloom index", latest.source.identity)
     index: BloomIndex | None = cache.get(key) if key else None
     return index or BloomIndex(latest.version, latest.sources, cache=cache, key=key, log=log)
-
-
-def folder_of(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
-    """Return the folder of the index of the data below `root`."""
-    return Folder(f"{root.rstrip('/')}/{INDEX_FOLDER}", storage_options=storage_options, filesystem=filesystem)
 
 
 class Newest(NamedTuple):

@@ -290,7 +290,7 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
             slots.append(bitset)
     written: list[Blocks] = []
     for (column, _), bitsets in by_size.items():
-        data, blocks = blocks_file(f"blocks-{uuid.uuid4().hex}.parquet", column, bitsets)
+        data, blocks = blocks_file(f"blocks-{uuid.uuid4().hex}.bin", column, bitsets)
         folder.create(blocks.name, data, like=files)
         written.append(blocks)
     numbers = {key: number for number, key in enumerate(by_size)}
@@ -304,7 +304,7 @@ def _segment(folder: Folder, rows: list[Built]) -> Segment:
     states_name = f"states-{uuid.uuid4().hex}.bin"
     folder.create(states_name, states, like=files)
     data = entries_bytes(entries)
-    name = f"entries-{uuid.uuid4().hex}.parquet"
+    name = f"entries-{uuid.uuid4().hex}.bin"
     folder.create(name, data, like=files)
     return Segment(
         name,

@@ -17,6 +17,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.index import (
     Entry,
+    IndexedColumn,
     Segment,
     Version,
     bitsets_of,
@@ -51,12 +52,17 @@ def committed(folder: Folder, change: Callable[[Version], Version], root: str, *
         old = latest.version if latest else Version()
         new = replace(change(old), number=latest.number + 1 if latest else 1)
         with contextlib.suppress(FileExistsError):
-            folder.create(new.name, new.to_json())
+            folder.create(new.name, new.to_json(), like=map(folder.local_path, new.files))
             if _is_follower(folder, new.number, latest.number if latest else 0):
                 return new
             folder.remove([new.name])
         time.sleep(random.random() * 0.02 * attempt)
     raise ConcurrentChangeError(f"other writers keep changing the index of {root}; nothing was changed")
+
+
+def merged(columns: Iterable[IndexedColumn], changes: Iterable[IndexedColumn]) -> tuple[IndexedColumn, ...]:
+    """Return the columns of an index, of which some change or are new."""
+    return tuple(({c.column: c for c in columns} | {c.column: c for c in changes}).values())
 
 
 def _is_follower(folder: Folder, number: int, before: int) -> bool:
@@ -164,3 +170,51 @@ def forget(folder: Folder) -> None:
         with contextlib.suppress(CorruptFileError, FileNotFoundError):
             files |= Version.of_json(read_whole(folder.source(name))).files
     folder.remove([*sorted(versions), *sorted(files - latest.version.files)])
+
+
+def remove_all(folder: Folder) -> bool:
+    """Remove the files of an index, and its folder if nothing else is in it; return whether there were any."""
+    names = folder.names()
+    # The newest version goes last: as long as it is there, no other writer takes its number.
+    last = [version_name(number) for number in version_numbers(names)[-1:]]
+    folder.remove(sorted(names, key=last.__contains__))
+    folder.remove_if_empty()
+    return bool(names)
+
+
+def adopt(inside: Folder, folder: Folder, root: str) -> None:
+    """Move the index of a directory from where earlier releases had it, if it is there, into `folder`.
+
+    First a version in `folder` names copies of its files, and only then they go. The copies' names follow from theirs:
+    so the next run completes one that was killed, and of two at the same time both do the same.
+    """
+    if (old := newest(inside)) is not None and old.version.columns:
+        segments = [copy for each in old.version.segments if (copy := _copied(each, inside, folder)) is not None]
+
+        def with_old(version: Version) -> Version:
+            known = {segment.name for segment in version.segments}
+            new = (segment for segment in segments if segment.name not in known)
+            return replace(
+                version,
+                columns=merged(old.version.columns, version.columns),
+                segments=(*new, *version.segments),  # so that what is there counts
+            )
+
+        committed(folder, with_old, root, is_new=True)
+    remove_all(inside)
+
+
+def _copied(segment: Segment, inside: Folder, folder: Folder) -> Segment | None:
+    """Return a segment whose files are copies in another folder; None if they are gone or damaged."""
+    new = {name: f"{name.partition('.')[0]}.bin" for name in segment.sizes}
+    for name, size in segment.sizes.items():
+        try:
+            data = read_whole(inside.source(name))
+        except FileNotFoundError:
+            return None
+        if len(data) != size:
+            return None
+        with contextlib.suppress(FileExistsError):
+            folder.create(new[name], data, like=[inside.local_path(name)])
+    blocks = tuple(replace(each, name=new[each.name]) for each in segment.blocks)
+    return replace(segment, name=new[segment.name], states=new[segment.states], blocks=blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.filters.index_folder import INSIDE, SUFFIX, folder_of, moving_advice
 from parquet_bloom.filters.protocol import Description, FileFilter
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import format_path
 from parquet_bloom.storage.cache import SHARED, Cache
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive
-from parquet_bloom.storage.folder import INDEX_FOLDER
 from parquet_bloom.storage.listing import (
     PathLike,
     Source,
@@ -35,6 +36,8 @@ from parquet_bloom.tables.detect import TABLE_MARKS
 if TYPE_CHECKING:
     from parquet_bloom.filters.hudi import HudiFilter
     from parquet_bloom.filters.index import BloomIndex
+
+LOG = logging.getLogger("parquet_bloom.index")
 
 FILES_AT_ONCE = 64
 """The filters of this many files are in memory at once; Paimon's default is 0.6 MB for each column."""
@@ -173,25 +176,45 @@ def with_filters_of_their_tables(
 def index_of(
     paths: PathLike | Iterable[PathLike],
     sources: Sequence[Source],
+    at: PathLike | None = None,
     *,
+    is_table: bool = False,
     storage_options: StorageOptions = None,
     filesystem: Any = None,
     cache: Cache,
     log: RequestLog | None = None,
 ) -> BloomIndex | None:
-    """Return the index of `paths`, if that is one directory and has an index; `sources` are the files in it."""
+    """Return the index of `paths`, if that is one directory and has an index; `sources` are the files in it.
+
+    Raises `ValueError` and `IndexNotFoundError` where that is not so of an index that the caller has named (`at`).
+    """
+    places: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     named = listed(paths)
-    if len(named) != 1 or not sources or is_open_file(named[0]):
+    if len(named) != 1 or not (is_table or _is_above(named[0], sources, **places)):
+        if at is not None:
+            raise ValueError("index= needs the path of one directory or table, whose index it is")
+        return None
+    if not sources:
         return None
     root = os.fspath(named[0])
-    if any(char in root for char in "*?[") or root.rstrip("/").endswith(sources[0].relative):
-        return None  # a glob, or a file
     fs, inner = resolve(root, filesystem, storage_options)
-    if is_local(fs) and not Path(inner, INDEX_FOLDER).is_dir():
-        return None
+    if at is None and is_local(fs):
+        folder = folder_of(root, **places)
+        if folder is None or not Path(folder.path).is_dir():
+            if Path(inner, INSIDE).is_dir():
+                LOG.warning("%s", moving_advice(root))
+            return None
     from parquet_bloom.filters.index import open_index
 
-    return open_index(root, storage_options=storage_options, filesystem=filesystem, cache=cache, log=log)
+    return open_index(root, at, cache=cache, log=log, **places)
+
+
+def _is_above(named: Any, sources: Sequence[Source], *, storage_options: StorageOptions, filesystem: Any) -> bool:
+    """Return whether what was named is the directory of the files that were found, not a file, or a glob."""
+    if is_open_file(named) or not sources:
+        return False
+    _, inner = resolve(os.fspath(named), filesystem, storage_options)
+    return sources[0].path.startswith(f"{inner.rstrip('/')}/")
 
 
 def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
@@ -199,7 +222,7 @@ def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
     entries: dict[Source, list[OtherFilter]] = {}
     indexes: dict[tuple[int, str], BloomIndex | None] = {}
     for source, root, holds in _above(sources):
-        if INDEX_FOLDER not in holds:
+        if SUFFIX not in holds:
             continue
         if (key := (id(source.fs), root)) not in indexes:
             from parquet_bloom.filters.index import open_index
@@ -212,9 +235,10 @@ def index_entries(sources: Sequence[Source]) -> dict[Source, list[OtherFilter]]:
 
 
 def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
-    """Yield each file with the folders above it, up to the folder that was searched, and which of `_MARKS` they have.
+    """Yield each file with the folders above it, up to the folder that was searched, and their marks.
 
-    Folders are checked one by one; a remote store with files in several folders is listed once instead.
+    These are which folders of `_PAIMON` they have, and `SUFFIX` if they have an index. Folders are checked one by one;
+    a remote store with files in several folders is listed once instead.
     """
     tops = [source.path.removesuffix(source.relative).rstrip("/") for source in sources]
     listed: set[tuple[int, str]] = set()
@@ -222,14 +246,16 @@ def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
     for source, top in zip(sources, tops, strict=True):
         if not source.is_local and "/" in source.relative and (id(source.fs), top) not in listed:
             listed.add((id(source.fs), top))
-            known |= {(id(source.fs), folder): marks for folder, marks in _marks_below(source.fs, top).items()}
+            marks = {top: set(), **_marks_below(source.fs, top)}
+            marks[top] = {*marks[top], *_index_mark(source.fs, top)}
+            known |= {(id(source.fs), folder): of_folder for folder, of_folder in marks.items()}
     for source, top in zip(sources, tops, strict=True):
         folder = posixpath.dirname(source.path)
         while folder.startswith(top):
             key = id(source.fs), folder
             if key not in known:
                 is_listed = (key[0], top) in listed
-                known[key] = set() if is_listed else {m for m in _MARKS if _is_folder(source.fs, f"{folder}/{m}")}
+                known[key] = set() if is_listed else _marks_of(source.fs, folder)
             if holds := known[key]:
                 yield source, folder, holds
             if folder in (top, "/", ""):
@@ -237,11 +263,20 @@ def _above(sources: Sequence[Source]) -> Iterator[tuple[Source, str, Set[str]]]:
             folder = posixpath.dirname(folder)
 
 
-_MARKS = {INDEX_FOLDER, *TABLE_MARKS["Paimon"]}
+_PAIMON = TABLE_MARKS["Paimon"]
+
+
+def _marks_of(fs: Any, folder: str) -> Set[str]:
+    return {*(mark for mark in _PAIMON if _is_folder(fs, f"{folder}/{mark}")), *_index_mark(fs, folder)}
+
+
+def _index_mark(fs: Any, folder: str) -> Set[str]:
+    index = folder_of(folder, filesystem=fs)
+    return {SUFFIX} if index is not None and _is_folder(fs, index.path) else set()
 
 
 def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
-    """Return which of `_MARKS` the folders below `top` have."""
+    """Return the marks of the folders below `top`, and of `top` those of Paimon."""
     marks: dict[str, set[str]] = {}
     try:
         paths = files_below(top, filesystem=fs)
@@ -250,8 +285,10 @@ def _marks_below(fs: Any, top: str) -> Mapping[str, Set[str]]:
     for path in paths:
         parts = path.split("/")[:-1]
         for depth, name in enumerate(parts):
-            if name in _MARKS:
+            if name in _PAIMON:
                 marks.setdefault("/".join([top, *parts[:depth]]), set()).add(name)
+            elif name.endswith(SUFFIX):
+                marks.setdefault("/".join([top, *parts[:depth], name.removesuffix(SUFFIX)]), set()).add(SUFFIX)
     return marks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 import posixpath
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,7 @@ def erase(
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
+    index: PathLike | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -71,6 +73,7 @@ def erase(
         table=table,
         catalog=catalog,
         batch=batch,
+        index=index,
         ledger=ledger,
         ledger_secret=ledger_secret,
         ledger_keys=ledger_keys,
@@ -98,6 +101,7 @@ def erase_everywhere(
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
+    index: PathLike | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -122,6 +126,7 @@ def erase_everywhere(
                 table=table,
                 catalog=catalog,
                 batch=batch,
+                index=index,
                 record=record,
                 jobs=None,
                 storage_options=storage_options,
@@ -143,7 +148,10 @@ def erase_everywhere(
         "jobs": 1,
         "storage_options": storage_options,
     }
-    work = _Erasure(_erase, FileErased, options)
+    named = [paths] if isinstance(paths, str | os.PathLike) else paths
+    if index is not None and not (isinstance(named, list | tuple) and len(named) == 1):
+        raise ValueError("index= needs the path of one directory or table, whose index it is")
+    work = _Erasure(_erase, FileErased, options, paths=None if index is None else named, index=index)
     done = carried_out(spark, paths, work, output=None, description="erasing rows", progress=progress)
     rows = tuple(row for row in done if isinstance(row, FileErased))
     return Erased(rows, tuple(work.stale))
@@ -164,6 +172,8 @@ class _Erasure(Retrofit):
     """A task that erases the rows of its files; `stale` are the indexes that the driver could not refresh."""
 
     stale: list[FailedFile] = field(default_factory=list)
+    paths: Any = None
+    index: PathLike | None = None
 
     def left_alone(self, item: Item) -> Outcome:
         """Return that a file stays as it is, for its name."""
@@ -175,7 +185,7 @@ class _Erasure(Retrofit):
 
     def finish(self, written: list[Source]) -> None:
         """Refresh the indexes of the folders that changed."""
-        self.stale.extend(refresh_indexes(written, None, self.options["storage_options"]))
+        self.stale.extend(refresh_indexes(written, None, self.options["storage_options"], self.paths, self.index))
 
     def _done(self, item: Item, **options: Any) -> FileErased:
         try:

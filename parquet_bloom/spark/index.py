@@ -11,7 +11,7 @@ from parquet_bloom.filters.index import IndexedColumn, Segment
 from parquet_bloom.results import arrow_schema, from_row, to_row
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import run
-from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.tables import Snapshot
 from parquet_bloom.verbs.index import IndexState, build_index, indexed_columns, write_segments
 from parquet_bloom.verbs.parallel import Progress
@@ -25,6 +25,7 @@ def create(
     root: Any,
     columns: Sequence[str | IndexedColumn] | str,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     fpp: float = 0.1,
@@ -40,6 +41,7 @@ def create(
     return build_index(
         root,
         wanted,
+        at=at,
         catalog=catalog,
         allow_outside=allow_outside,
         storage_options=storage_options,
@@ -51,6 +53,7 @@ def refresh(
     spark: SparkSession,
     root: Any,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     storage_options: SparkOptions = None,
@@ -60,7 +63,7 @@ def refresh(
     root, storage_options = settled(spark, root, storage_options, catalog=catalog)
     elsewhere = partial(_segments, spark, storage_options, progress)
     return build_index(
-        root, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options, elsewhere=elsewhere
+        root, at=at, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options, elsewhere=elsewhere
     )
 
 
@@ -69,6 +72,7 @@ def _segments(
     storage_options: StorageOptions,
     progress: Progress | None,
     root: str,
+    at: str,
     snapshot: Snapshot | None,
     missing: list[tuple[Source, list[IndexedColumn]]],
 ) -> Iterator[Segment]:
@@ -76,7 +80,7 @@ def _segments(
     for source, columns in missing:
         by_columns.setdefault(tuple(columns), []).append(source)
     for of_these, sources in by_columns.items():
-        work = _Write(root, of_these, snapshot, storage_options)
+        work = _Write(root, at, of_these, snapshot, storage_options)
         what = "parquet_bloom: indexing"
         frame = run(spark, sources, work, arrow_schema(Segment), description=what, progress=progress)
         rows = frame.collect()
@@ -89,13 +93,14 @@ class _Write:
     """A task: the segments of its files. Those of a repeated task belong to no version, and are removed."""
 
     root: str
+    at: str
     columns: tuple[IndexedColumn, ...]
     snapshot: Snapshot | None
     storage_options: StorageOptions
 
     def __call__(self, paths: list[str]) -> Iterator[dict[str, Any]]:
         segments = write_segments(
-            self.root, paths, self.columns, snapshot=self.snapshot, storage_options=self.storage_options
+            *(self.root, self.at, paths, self.columns), snapshot=self.snapshot, storage_options=self.storage_options
         )
         for segment in segments:
             yield to_row(segment)

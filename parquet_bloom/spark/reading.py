@@ -20,7 +20,7 @@ from parquet_bloom.spark.tasks import TASKS_PER_CORE, driver_reads, given_paths,
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.cache import SHARED, footer_of
 from parquet_bloom.storage.drive import drive
-from parquet_bloom.storage.listing import Source, StorageOptions, find, find_flat, find_in_folders, resolve
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, find_flat, find_in_folders, resolve
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import parquet_only, strays_among
 from parquet_bloom.verbs.exact import ExactPlan
@@ -41,6 +41,7 @@ def read(
     *,
     row_groups: bool = False,
     exact: bool | None = None,
+    index: PathLike | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
@@ -50,7 +51,8 @@ def read(
     `where` is text or a Column, and Spark applies it again: the rows are those that Spark would return. Parts of it
     that our parser cannot use, or that this session's settings make uncertain, prune nothing. The schema is that of all
     files, also if none is kept. Later changes of the files are not seen. `options` are those of
-    `spark.read`; `storage_options` are those of fsspec, for what the driver reads, or "spark".
+    `spark.read`; `index` is the folder of an index that was created with `at=`; `storage_options` are those of fsspec,
+    for what the driver reads, or "spark".
 
     Where few row groups are left, the driver also reads their columns that the condition compares with `=` or `IN`, and
     drops those that do not contain the value, as `parquet_bloom.prune(exact=True)` does: by default at most 64 row
@@ -65,13 +67,13 @@ def read(
     lake = lake_of(spark, paths, options=options, storage_options=storage_options)
     settings = lake.settings
     predicate = understood(settings, where, lake.nothing, strict=False)
-    index = index_of(lake.paths, lake.sources, storage_options=storage_options, cache=SHARED)
+    opened = index_of(lake.paths, lake.sources, index, storage_options=storage_options, cache=SHARED)
     predicate_here = trusted(settings, predicate, lake.schema, lake.options, lake.doubtful())
     evaluator = FileEvaluator(
         predicate_here,
         timezone=settings.timezone,
         case_sensitive=settings.case_sensitive,
-        index=index,
+        index=opened,
         view=lake.view(),
         open_files=None if exact is False else {},
     )

@@ -24,12 +24,12 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.storage.store_errors import ask
 
-INDEX_FOLDER = "_bloom_index"
-"""The folder of an index, in the directory of its data files."""
-
 
 class Folder:
-    """A folder of files that are written once and never changed, on any file system."""
+    """A folder of files that are written once and never changed, on any file system.
+
+    With a `prefix`, the files are those whose names begin with it, which callers leave out; no others are touched.
+    """
 
     def __init__(
         self,
@@ -38,9 +38,12 @@ class Folder:
         storage_options: StorageOptions = None,
         filesystem: Any = None,
         guard: Callable[[str], object] | None = None,
+        prefix: str = "",
+        access_of: str | None = None,
     ) -> None:
         """`guard` is called with the path of the folder, and of each file before it is read, and raises if it must not
-        be touched."""
+        be touched. On a local disk a folder that is made gets the access that the folder `access_of` gives, by default
+        the one above."""
         if guard is not None:
             guard(path)
         self.fs: Any
@@ -48,21 +51,29 @@ class Folder:
         self.fs, self.path = resolve(path, filesystem, storage_options)
         self.name = path
         self._guard = guard
+        self._prefix = prefix
+        self._access_of = access_of
         self._is_local = is_local(self.fs)
+
+    def _at(self, name: str) -> str:
+        """Return the path of one of its files; a temporary one has a name of its own."""
+        return f"{self.path.rstrip('/')}/{name if name.startswith('.') else self._prefix + name}"
+
+    def _own(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            if name.startswith((self._prefix, f".{self._prefix}")):
+                yield name.removeprefix(self._prefix)
 
     def names(self) -> list[str]:
         """Return the names of the files in it, sorted; none where there is no such folder."""
-        if self._is_local:
-            try:
-                return sorted(os.listdir(self.path))
-            except FileNotFoundError:
-                return []
-        self.fs.invalidate_cache(self.path)
         try:
+            if self._is_local:
+                return sorted(self._own(os.listdir(self.path)))
+            self.fs.invalidate_cache(self.path)
             listed = ask(self.name, self.fs.ls, self.path, detail=False)
-            return sorted(name.rstrip("/").rpartition("/")[2] for name in listed)
         except FileNotFoundError:
             return []
+        return sorted(self._own(name.rstrip("/").rpartition("/")[2] for name in listed))
 
     def sources(self) -> dict[str, Source]:
         """Return the files in it by name, from one listing; none where there is no such folder."""
@@ -77,16 +88,19 @@ class Folder:
             listed = ask(self.name, self.fs.ls, self.path, detail=True)
         except FileNotFoundError:
             return {}
-        sources = (remote_source(self.fs, info, self.path, self.name) for info in listed if info["type"] == "file")
-        return {source.path.rpartition("/")[2]: source for source in sources}
+        found = {}
+        for info in listed:
+            for name in self._own([info["name"].rpartition("/")[2]] if info["type"] == "file" else ()):
+                found[name] = remote_source(self.fs, info, self.path, self.name)
+        return found
 
     def local_path(self, name: str) -> str:
         """Return the path of one of its files on this machine's disks; none of another store's."""
-        return f"{self.path.rstrip('/')}/{name}" if self._is_local else ""
+        return self._at(name) if self._is_local else ""
 
     def source(self, name: str) -> Source:
         """Return one of its files; raises `FileNotFoundError`."""
-        path = f"{self.path.rstrip('/')}/{name}"
+        path = self._at(name)
         if self._guard is not None:
             self._guard(f"{self.name.rstrip('/')}/{name}")
         if self._is_local:
@@ -99,7 +113,7 @@ class Folder:
         On a local disk it can be read by those who can read all the files that it is `like`, given by their paths; by
         default the last file beside it.
         """
-        path = f"{self.path.rstrip('/')}/{name}"
+        path = self._at(name)
         if self._is_local:
             self._create_local(path, data, [*_statuses(like)])
         elif s3.is_s3(self.fs):
@@ -111,7 +125,7 @@ class Folder:
 
     def _create_local(self, path: str, data: bytes, like: list[os.stat_result]) -> None:
         for attempt in range(_ATTEMPTS):
-            local_files.make_folder(Path(self.path))
+            local_files.make_folder(Path(self.path), like=self._access_of)
             try:
                 local_files.create(Path(path), data, like=like)
             except FileNotFoundError:  # another writer has removed the folder, or all that was in it, at this moment
@@ -170,7 +184,7 @@ class Folder:
     def age(self, name: str) -> float:
         """Return how many seconds ago a file was written, 0 if that is not known."""
         with contextlib.suppress(Exception):  # stores have errors of their own
-            changed = self.fs.modified(f"{self.path.rstrip('/')}/{name}")
+            changed = self.fs.modified(self._at(name))
             return max(0.0, time.time() - float(one_spelling(changed)))
         return 0.0
 
@@ -178,7 +192,7 @@ class Folder:
         """Remove files; it is fine if they are already gone."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                ask(self.name, self.fs.rm_file, f"{self.path.rstrip('/')}/{name}")
+                ask(self.name, self.fs.rm_file, self._at(name))
 
     def remove_if_empty(self) -> None:
         """Remove the folder itself if it is empty."""

@@ -629,7 +629,7 @@ def stat_source(
 ) -> Source:
     """Return a local file with its size and identity."""
     is_mtime_stable = max(status.st_mtime, status.st_ctime) < time.time() - MTIME_STABLE_SECONDS
-    is_unfamiliar = base is not None and not _says_parquet(path)
+    is_unfamiliar = base is not None and not says_parquet(path)
     version = local_files.version(status)
     if os.sep != "/":
         path, name, relative = map(system.slashed, (path, name, relative))
@@ -659,7 +659,7 @@ def remote_source(
     relative = path[len(root) :].lstrip("/") if path.startswith(root) else path.rpartition("/")[2]
     version, is_mtime_stable = remote_version(info), _is_mtime_stable(fs, info)
     at = len(base) if base is not None and path.startswith(base) else None
-    is_unfamiliar = base is not None and not _says_parquet(path)
+    is_unfamiliar = base is not None and not says_parquet(path)
     return Source(
         fs,
         path,
@@ -721,7 +721,8 @@ def _is_hidden(name: str) -> bool:
     return name[0] == "." or (name[0] == "_" and "=" not in name) or name.endswith("._COPYING_")
 
 
-def _says_parquet(name: str) -> bool:
+def says_parquet(name: str) -> bool:
+    """Return whether a name ends as those of Parquet files do."""
     return name.lower().endswith((".parquet", ".parq", ".pq"))
 
 

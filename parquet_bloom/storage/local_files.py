@@ -484,8 +484,8 @@ def _usual_mode(target: Path) -> int:
         _discard(path)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder with the access that its parent gives, unless there is one."""
+def make_folder(path: Path, *, like: str | None = None) -> None:
+    """Make a folder with the access that another one gives, by default its parent, unless there is one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(0o700)
@@ -493,7 +493,7 @@ def make_folder(path: Path) -> None:
             return
         fd = os.open(path, os.O_RDONLY | system.DIRECTORY | system.NOFOLLOW | system.CLOEXEC)
         try:
-            _take_access(fd, [path.parent.stat()], most=0o2777)
+            _take_access(fd, [os.stat(path.parent if like is None else like)], most=0o2777)
         finally:
             _close(fd)
 

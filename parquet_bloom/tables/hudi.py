@@ -242,9 +242,7 @@ class OpenHudi:
         partitions, others = set(), []
         for path, size in self._listed().items():
             partition, _, name = path.rpartition("/")
-            if path.startswith((".hoodie/", "_bloom_index/")) or any(
-                part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")
-            ):
+            if path.startswith(".hoodie/") or any(part in ("__MACOSX", ".temp", ".aux") for part in path.split("/")):
                 continue
             if name.startswith(_PARTITION):
                 partitions.add(partition)

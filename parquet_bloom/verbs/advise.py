@@ -212,6 +212,7 @@ def advise(
         paths,
         catalog=catalog,
         as_of=as_of,
+        index=None,
         filesystem=filesystem,
         storage_options=storage_options,
         cache=cache,

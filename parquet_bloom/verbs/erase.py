@@ -6,17 +6,16 @@ import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
-    IndexNotFoundError,
     LiteralError,
     ParquetBloomError,
     UnsupportedError,
     describe_error,
 )
+from parquet_bloom.filters.index_folder import folder_at, indexes_of
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -24,8 +23,8 @@ from parquet_bloom.predicates.binding import why_conflicting
 from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
-from parquet_bloom.storage.folder import INDEX_FOLDER
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, listed
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import table_around
@@ -43,7 +42,7 @@ from parquet_bloom.verbs.erase_files import (
 )
 from parquet_bloom.verbs.erase_ledger import Ledger, LedgerKeys, open_ledger
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
-from parquet_bloom.verbs.index import purge
+from parquet_bloom.verbs.index import noted, purge
 from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
@@ -93,6 +92,7 @@ def erase(
     table: bool | TableKind = False,
     catalog: str | None = None,
     batch: int = BATCH,
+    index: PathLike | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -128,6 +128,7 @@ def erase(
         table: Whether `paths` is a table; `"delta"` or `"iceberg"` if it must be one of these.
         catalog: A catalog of pyiceberg's configuration; `paths` is then a name in it, such as `db.events`.
         batch: With `table=`: files per commit.
+        index: The folder of the index, if it was created with `at=`; it must not tell of the keys either.
         ledger: A new file, `.json` or `.parquet`, that tells of each key from which files its rows went, and which
             earlier versions of the table still have them. Every file is then searched once more at the end.
         ledger_secret: Of at least 16 bytes; by default that of the environment variable `PARQUET_BLOOM_LEDGER_SECRET`.
@@ -175,6 +176,7 @@ def erase(
             table=table,
             catalog=catalog,
             batch=batch,
+            index=index,
             record=record,
             jobs=jobs,
             storage_options=storage_options,
@@ -190,13 +192,14 @@ def erase(
         any_name=any_name,
         follow_links=follow_links,
         strict=strict,
+        index=index,
         jobs=jobs,
         filesystem=filesystem,
         storage_options=storage_options,
         progress=progress,
         record=record,
     )
-    stale = tuple(refresh_indexes(sources, jobs, storage_options))
+    stale = tuple(refresh_indexes(sources, jobs, storage_options, paths, index))
     if record is not None and not dry_run:
         record.write(record.rows())
     return Erased(rows, stale)
@@ -213,6 +216,7 @@ def erase_rows(
     any_name: bool,
     follow_links: bool,
     strict: bool,
+    index: PathLike | None = None,
     jobs: int | None,
     filesystem: Any,
     storage_options: StorageOptions,
@@ -233,7 +237,7 @@ def erase_rows(
         read,
         timezone=timezone,
         cache=Cache(0),
-        index=index_of(given, sources, storage_options=storage_options, filesystem=filesystem, cache=Cache(0)),
+        index=index_of(given, sources, index, storage_options=storage_options, filesystem=filesystem, cache=Cache(0)),
         storage_options=storage_options,
         checks=Checks(num_threads(None)),
         budget=0,  # a row group that keys pass by chance is searched in any case
@@ -271,6 +275,7 @@ def erase_from_table(
     table: Literal[True] | TableKind,
     catalog: str | None,
     batch: int,
+    index: PathLike | None,
     record: Ledger | None,
     jobs: int | None,
     storage_options: StorageOptions,
@@ -296,7 +301,7 @@ def erase_from_table(
     work.run(dry_run=dry_run, strict=strict)
     after = work.table.snapshot
     if not dry_run:
-        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog)
+        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
         if record is not None:
             held = work.held_by()
             rows = record.rows(before=before, after=after.version, held_by=held, expire_with=work.table.cleanup)
@@ -421,24 +426,31 @@ def _proved(
 
 
 def refresh_indexes(
-    sources: Sequence[Source], jobs: int | None, storage_options: StorageOptions
-) -> Iterator[FailedFile]:
-    """Bring the indexes in the folders above files up to date; yield those that could not be.
+    sources: Sequence[Source],
+    jobs: int | None,
+    storage_options: StorageOptions,
+    paths: Any,
+    index: PathLike | None,
+) -> list[FailedFile]:
+    """Bring the indexes of the folders above files up to date, and the one that was named; return those that could not.
 
     What they have of the old files is of no use to anyone, but could still tell that a key had been there. A run that
     was killed may have left it, so it does not matter which files have changed now.
     """
-    for root in _indexed_folders(sources):
-        try:
+    stale: list[FailedFile] = []
+    for root, folder in _indexed_folders(sources):
+        with noted(folder, stale):
             purge(root, jobs=jobs, storage_options=storage_options)
-        except IndexNotFoundError:
-            continue
-        except (ParquetBloomError, OSError) as error:
-            yield FailedFile(f"{root.rstrip('/')}/{INDEX_FOLDER}", describe_error(error))
+    if sources and index is not None:
+        (root,) = listed(paths)
+        with noted(folder_at(index, root, storage_options=storage_options), stale):
+            purge(root, index, jobs=jobs, storage_options=storage_options)
+    return stale
 
 
-def _indexed_folders(sources: Sequence[Source]) -> Iterator[str]:
-    """Yield the folders above files that have an index; in a store, of which each look is a request, above them all."""
+def _indexed_folders(sources: Sequence[Source]) -> Iterator[tuple[str, Folder]]:
+    """Yield the folders above files that have an index, and where; in a store, of which each look is a request, above
+    them all."""
     folders = {posixpath.dirname(source.path): source for source in sources}
     if sources and not sources[0].is_local:
         folders = {posixpath.commonpath(folders): sources[0]}
@@ -446,7 +458,6 @@ def _indexed_folders(sources: Sequence[Source]) -> Iterator[str]:
     for folder, source in folders.items():
         while folder and folder not in seen:
             seen.add(folder)
-            index = f"{folder.rstrip('/')}/{INDEX_FOLDER}"
-            if Path(index).is_dir() if source.is_local else is_directory(source.fs, index):
-                yield folder if source.is_local else source.fs.unstrip_protocol(folder)
+            for index in indexes_of(folder, filesystem=source.fs)[:1]:
+                yield folder if source.is_local else source.fs.unstrip_protocol(folder), index
             folder = posixpath.dirname(folder) if folder != "/" else ""

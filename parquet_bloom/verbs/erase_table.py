@@ -22,20 +22,19 @@ from typing import Any
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     ConcurrentChangeError,
-    IndexNotFoundError,
     LiteralError,
     ParquetBloomError,
     UnsupportedError,
     describe_error,
 )
+from parquet_bloom.filters.index_folder import indexes_of
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path
 from parquet_bloom.predicates.binding import why_conflicting
 from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
-from parquet_bloom.storage.folder import INDEX_FOLDER
-from parquet_bloom.storage.listing import Source, StorageOptions, find, is_directory, resolve
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, resolve
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import (
     ErasableTable,
@@ -58,7 +57,7 @@ from parquet_bloom.verbs.erase_files import (
     require_no_key,
 )
 from parquet_bloom.verbs.erase_ledger import Ledger
-from parquet_bloom.verbs.index import purge
+from parquet_bloom.verbs.index import noted, purge
 from parquet_bloom.verbs.keys import Keys, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, map_in_order, num_threads
@@ -386,18 +385,13 @@ class TableErasure:
 
     # ---- what is left behind ---------------------------------------------------------------
 
-    def refresh_index(self, asked: Any, catalog: str | None) -> None:
-        """Bring the index beside the table up to date."""
-        root = self.table.snapshot.root
-        fs, inner = resolve(root, None, fsspec_options(self.storage_options))
-        if not is_directory(fs, f"{inner.rstrip('/')}/{INDEX_FOLDER}"):
-            return
-        try:
-            purge(asked, catalog=catalog, jobs=self.jobs, storage_options=self.storage_options)
-        except IndexNotFoundError:
-            return
-        except (ParquetBloomError, OSError) as error:
-            self.stale.append(FailedFile(f"{root.rstrip('/')}/{INDEX_FOLDER}", describe_error(error)))
+    def refresh_index(self, asked: Any, catalog: str | None, at: PathLike | None) -> None:
+        """Bring the index of the table up to date, and one at another place."""
+        root, options = self.table.snapshot.root, fsspec_options(self.storage_options)
+        for place in dict.fromkeys((None, at)):
+            for folder in indexes_of(root, place, storage_options=options)[:1]:
+                with noted(folder, self.stale):
+                    purge(asked, place, catalog=catalog, jobs=self.jobs, storage_options=self.storage_options)
 
     def unreferenced(self) -> list[str]:
         """Return the new files of runs that were killed before their commits, which no version of the table has."""

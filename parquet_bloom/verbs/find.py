@@ -86,6 +86,7 @@ def find(
     case_sensitive: bool = True,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    index: PathLike | None = None,
     allow_outside: bool = False,
     strict: bool = False,
     decryption: Decryption | None = None,
@@ -122,6 +123,7 @@ def find(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        index: The folder of the index, if it was created with `at=`.
         allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
             a shallow clone. By default they are errors.
         strict: Raise for a file that cannot be read, instead of going on with the others.
@@ -157,6 +159,7 @@ def find(
         paths,
         catalog=catalog,
         as_of=as_of,
+        index=index,
         filesystem=filesystem,
         storage_options=storage_options,
         cache=cache,

@@ -25,25 +25,28 @@ from parquet_bloom.errors import (
     describe_error,
 )
 from parquet_bloom.filters.index import (
+    LOG,
     BloomIndex,
     Filters,
     IndexedColumn,
     IndexedFile,
     Segment,
     Version,
-    folder_of,
     newest,
     state_of,
-    version_name,
 )
 from parquet_bloom.filters.index_build import OPEN, Access, Built, build, in_segments, why_no_rows, why_unsupported
+from parquet_bloom.filters.index_folder import folder_at, folder_inside, folder_of, moving_advice, required_folder
 from parquet_bloom.filters.index_versions import (
+    adopt,
     blocks_bytes,
     committed,
     compact,
     forget,
     is_small,
+    merged,
     no_index,
+    remove_all,
     rows_in,
     sweep,
 )
@@ -53,8 +56,8 @@ from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
 from parquet_bloom.storage import listing
 from parquet_bloom.storage.drive import drive
-from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, resolve
 from parquet_bloom.storage.strays import Strays, strays_among
 from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
 from parquet_bloom.verbs.parallel import Progress, map_in_order, share_threads
@@ -116,6 +119,7 @@ def create(
     root: PathLike | Any,
     columns: Sequence[str | IndexedColumn] | str,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     fpp: float = 0.1,
@@ -137,6 +141,7 @@ def create(
     Args:
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
         columns: Top-level columns, or `IndexedColumn`s with options of their own.
+        at: The folder for the index. By default it lies beside the directory, in `NAME.bloom-index`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
         allow_outside: Also read files that the table's metadata names outside of the table's directory, instead of
@@ -157,7 +162,8 @@ def create(
     Raises:
         FileNotFoundError: There are no files below `root`.
         ColumnNotFoundError: The data has no such column.
-        UnsupportedError: A column is nested, a partition column, or of a type that cannot be indexed.
+        UnsupportedError: A column is nested, a partition column, or of a type that cannot be indexed; or the index
+            would lie where other programs read it as data.
         ValueError: An option has a value that makes no sense.
 
     Examples:
@@ -169,6 +175,7 @@ def create(
     return build_index(
         root,
         wanted,
+        at=at,
         catalog=catalog,
         allow_outside=allow_outside,
         jobs=jobs,
@@ -181,6 +188,7 @@ def create(
 def refresh(
     root: PathLike | Any,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     jobs: int | None = None,
@@ -193,6 +201,7 @@ def refresh(
 
     Args:
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        at: The folder of the index, if it was created with `at=`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
         allow_outside: Also read files that the table's metadata names outside of the table's directory, instead of
@@ -217,6 +226,7 @@ def refresh(
     """
     return build_index(
         root,
+        at=at,
         catalog=catalog,
         allow_outside=allow_outside,
         jobs=jobs,
@@ -230,6 +240,7 @@ def drop(
     root: PathLike | Any,
     columns: Sequence[str] | str | None = None,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     storage_options: StorageOptions = None,
@@ -239,6 +250,7 @@ def drop(
     Args:
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
         columns: Columns of the index. By default all.
+        at: The folder of the index, if it was created with `at=`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
         allow_outside: Whether the index was created so.
@@ -260,7 +272,9 @@ def drop(
         False
     """
     asked, root = root, root_of(root, catalog=catalog, storage_options=storage_options)
-    folder = folder_of(root, storage_options=fsspec_options(storage_options))
+    options = fsspec_options(storage_options)
+    folder = folder_of(root, at, storage_options=options)
+    inside = folder_inside(root, storage_options=options)
     gone = None
     if columns is not None:
         gone = [_canonical(column) for column in ([columns] if isinstance(columns, str) else columns)]
@@ -276,24 +290,27 @@ def drop(
     if gone == []:
         raise ValueError("give at least one column")
     if gone is not None:  # an error that would hide the result comes first
-        show(asked, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
-    latest = newest(folder)
-    if latest is None:
+        show(asked, at=at, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
+        if inside.names():
+            folder = required_folder(root, at, storage_options=options)
+            adopt(inside, folder, root)
+    had_inside = remove_all(inside)
+    latest = newest(folder) if folder is not None else None
+    if latest is None and not had_inside:
         raise IndexNotFoundError(f"{root} has no index, so there is nothing to drop")
-    is_unfinished = latest is not None and not latest.version.columns  # a drop that was stopped, or all is damaged
-    if not is_unfinished:
-        latest = None if committed(folder, without, root).columns else newest(folder)
-    if latest is not None:
-        # The version without columns goes last: as long as it is there, no other writer takes its number.
-        last = version_name(latest.number)
-        folder.remove(sorted(folder.names(), key=lambda name: name == last))
-        folder.remove_if_empty()
-    return show(asked, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
+    if folder is None or latest is None:
+        is_over = False
+    else:  # without columns it is a drop that was stopped, or all is damaged
+        is_over = not latest.version.columns or not committed(folder, without, root).columns
+    if folder is not None and is_over:
+        remove_all(folder)
+    return show(asked, at=at, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
 
 
 def show(
     root: PathLike | Any,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     storage_options: StorageOptions = None,
@@ -302,6 +319,7 @@ def show(
 
     Args:
         root: The directory of the files, or a Delta or Iceberg table, as for `prune`.
+        at: The folder of the index, if it was created with `at=`.
         catalog: A catalog of pyiceberg's configuration; `root` is then the name of an Iceberg table, such as
             `db.events`.
         allow_outside: Whether the index was created so.
@@ -317,11 +335,12 @@ def show(
         >>> parquet_bloom.index.show("events").exists
         False
     """
-    return _state(root, catalog, storage_options, allow_outside=allow_outside)
+    return _state(root, at, catalog, storage_options, allow_outside=allow_outside)
 
 
 def _state(
     asked: Any,
+    at: PathLike | None,
     catalog: str | None,
     storage_options: StorageOptions,
     built: int = 0,
@@ -330,8 +349,11 @@ def _state(
     allow_outside: bool,
 ) -> IndexState:
     root = root_of(asked, catalog=catalog, storage_options=storage_options)
-    folder = folder_of(root, storage_options=fsspec_options(storage_options))
-    latest = newest(folder)
+    options = fsspec_options(storage_options)
+    if folder_inside(root, storage_options=options).names():
+        LOG.warning("%s", moving_advice(root))
+    folder = folder_of(root, at, storage_options=options)
+    latest = newest(folder) if folder is not None else None
     if latest is None or latest.source is None or not latest.version.columns:
         return IndexState(root, 0, 0, 0, ())
     version = latest.version
@@ -390,6 +412,7 @@ def build_index(
     root: Any,
     columns: tuple[IndexedColumn, ...] = (),
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     jobs: int | None = None,
@@ -403,7 +426,7 @@ def build_index(
     `elsewhere` builds what is missing, by default this machine does.
     """
     building = _Building(
-        root, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside, access=access
+        root, at, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside, access=access
     )
     if columns:
         _check_columns(building, columns)
@@ -411,17 +434,33 @@ def build_index(
 
 
 def purge(
-    root: Any, *, catalog: str | None = None, jobs: int | None = None, storage_options: StorageOptions = None
+    root: Any,
+    at: PathLike | None = None,
+    *,
+    catalog: str | None = None,
+    jobs: int | None = None,
+    storage_options: StorageOptions = None,
 ) -> None:
     """Refresh an index, and remove from it what it has of files that changed or are gone; of no files, all of it."""
     try:
-        building = _Building(root, catalog, storage_options, jobs, None, allow_outside=False, access=OPEN)
+        building = _Building(root, at, catalog, storage_options, jobs, None, allow_outside=False, access=OPEN)
     except FileNotFoundError:
-        drop(root, storage_options=storage_options)
+        drop(root, at=at, storage_options=storage_options)
         return
     if building.is_outdated:
         building.run()
     building.forget_outdated()
+
+
+@contextlib.contextmanager
+def noted(folder: Folder, stale: list[FailedFile]) -> Iterator[None]:
+    """Add an index that cannot be purged to `stale`."""
+    try:
+        yield
+    except IndexNotFoundError:
+        return
+    except (ParquetBloomError, OSError) as error:
+        stale.append(FailedFile(folder.name, f"not refreshed: {describe_error(error)}"))
 
 
 # ---- what may be indexed -----------------------------------------------------------------
@@ -492,37 +531,36 @@ _SURVEYED = 64
 """Files that are read to find the columns' types; more, as long as a column was not seen."""
 
 
-Elsewhere = Callable[[str, Snapshot | None, list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
-"""What builds and writes segments on other machines: given the index's root, the table if it is one, and the files."""
+Elsewhere = Callable[[str, str, Snapshot | None, list[tuple[Source, list[IndexedColumn]]]], Iterable[Segment]]
+"""What builds and writes segments on other machines: given the directory, the index's folder, the table if it is one,
+and the files."""
 
 
 def write_segments(
     root: str,
+    at: str,
     paths: Sequence[str],
     columns: Sequence[IndexedColumn],
     *,
     snapshot: Snapshot | None = None,
     storage_options: StorageOptions = None,
 ) -> list[Segment]:
-    """Write what some of the files below `root` hold as segments of its index, which no version names yet.
+    """Write what some of the files below `root` hold as segments of its index `at` a folder; no version names them yet.
 
     The files of a table are those of its `snapshot`, which need not list them here.
     """
     options = fsspec_options(storage_options)
-    folder = folder_of(root, storage_options=options)
+    folder = folder_at(at, root, storage_options=options)
+    top = resolve(root, None, options)[1].rstrip("/")
     stop = threading.Event()
     sources = (
-        _below(folder, source) if snapshot is None else snapshot.below_root(source)
+        replace(source, relative=source.path.removeprefix(top).lstrip("/"))
+        if snapshot is None
+        else snapshot.below_root(source)
         for source in find(paths, storage_options=options, literal=snapshot is not None)
     )
     built = (build(source, columns, stop, snapshot) for source in sources)
     return list(in_segments(folder, chain.from_iterable(rows for rows, _ in built)))
-
-
-def _below(folder: Folder, source: Source) -> Source:
-    """Return a data file that was named itself, with its path below the directory of an index's folder."""
-    root = folder.path.rstrip("/").removesuffix(INDEX_FOLDER)
-    return replace(source, relative=source.path.removeprefix(root).lstrip("/"))
 
 
 class _Building:
@@ -531,6 +569,7 @@ class _Building:
     def __init__(
         self,
         asked: Any,
+        at: PathLike | None,
         catalog: str | None,
         storage_options: StorageOptions,
         jobs: int | None,
@@ -541,18 +580,18 @@ class _Building:
         access: Access,
     ) -> None:
         self.access = access
-        self._asked, self._catalog, self._storage_options = asked, catalog, storage_options
+        self._asked, self._at, self._catalog, self._storage_options = asked, at, catalog, storage_options
         self._allow_outside = allow_outside
         self._jobs, self._progress, self._elsewhere = jobs, progress, elsewhere
         self.strays = Strays()
         self._failures: dict[Source, Exception] = {}
         self._list()
         self.root = os.fspath(directory_of(asked, self.snapshot, catalog))
-        self.folder = folder_of(self.root, storage_options=fsspec_options(storage_options))
-        if not is_directory(self.folder.fs, self.root):
-            raise UnsupportedError(
-                f"{self.root} is not a directory; an index needs one, because it is stored beside the files"
-            )
+        options = fsspec_options(storage_options)
+        if not is_directory(resolve(self.root, None, options)[0], self.root):
+            raise UnsupportedError(f"{self.root} is not a directory, and an index is of all files in one")
+        self.folder = required_folder(self.root, at, storage_options=options)
+        adopt(folder_inside(self.root, storage_options=options), self.folder, self.root)
 
     def _list(self) -> None:
         self.sources, snapshot = live_sources(
@@ -582,7 +621,7 @@ class _Building:
         before = latest.version if latest else Version()
         if not before.columns and not set_to:
             raise no_index(self.root)
-        columns = _merged(before.columns, set_to)
+        columns = merged(before.columns, set_to)
         changed = set(columns) - set(before.columns)
         self._wait_until_stable()
         index = BloomIndex(before, latest.sources if latest else {})
@@ -598,12 +637,12 @@ class _Building:
         else:
             strays = strays_among(source for source, _ in missing)
             missing = [item for item in missing if item[0] not in strays]
-            segments = tuple(self._elsewhere(self.root, self.snapshot, missing))
+            segments = tuple(self._elsewhere(self.root, self.folder.name, self.snapshot, missing))
             self._explain(missing, segments)
 
         def changed_to(version: Version) -> Version:
             kept = tuple(segment for segment in version.segments if segment.name not in index.lost)
-            return replace(version, columns=_merged(version.columns, set_to), segments=(*kept, *segments))
+            return replace(version, columns=merged(version.columns, set_to), segments=(*kept, *segments))
 
         version = before
         if segments or set_to or index.lost:
@@ -614,6 +653,7 @@ class _Building:
         built = sum(segment.num_rows for segment in segments)
         return _state(
             self._asked,
+            self._at,
             self._catalog,
             self._storage_options,
             built,
@@ -692,7 +732,3 @@ class _Building:
 
 def _constants(source: Source) -> dict[str, str | None]:
     return source.partitions.constants
-
-
-def _merged(columns: Iterable[IndexedColumn], changes: Iterable[IndexedColumn]) -> tuple[IndexedColumn, ...]:
-    return tuple(({c.column: c for c in columns} | {c.column: c for c in changes}).values())

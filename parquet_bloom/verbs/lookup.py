@@ -480,6 +480,7 @@ def lookup(
     timezone: str | None = None,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    index: PathLike | None = None,
     allow_outside: bool = False,
     strict: bool = False,
     decryption: Decryption | None = None,
@@ -509,6 +510,7 @@ def lookup(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        index: The folder of the index, if it was created with `at=`.
         allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
             a shallow clone. By default they are kept unread.
         strict: Raise for a file that cannot be read, instead of keeping it.
@@ -541,6 +543,7 @@ def lookup(
         paths,
         catalog=catalog,
         as_of=as_of,
+        index=index,
         filesystem=filesystem,
         storage_options=storage_options,
         cache=cache,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.storage.cache import SHARED, Cache
 from parquet_bloom.storage.drive import Limits, RequestLog
-from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.tables import directory_of, fsspec_options, listed_paths, live_sources
 from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.tables.unpacking import most_metadata_bytes
@@ -32,6 +32,7 @@ def open_files(
     *,
     catalog: str | None,
     as_of: int | str | None,
+    index: PathLike | None,
     filesystem: Any,
     storage_options: StorageOptions,
     cache: Cache | None,
@@ -54,13 +55,15 @@ def open_files(
     finally:
         most_metadata_bytes.reset(token)
     cache = SHARED if cache is None else cache
-    index = index_of(
+    opened = index_of(
         directory_of(given, snapshot, catalog),
         sources,
+        index,
+        is_table=snapshot is not None,
         storage_options=storage_options if snapshot is None else fsspec_options(storage_options),
         filesystem=filesystem,
         cache=cache,
         log=log,
     )
     table = TableFiles(snapshot, sources, storage_options) if snapshot else None
-    return Opened(sources, table, index, cache)
+    return Opened(sources, table, opened, cache)

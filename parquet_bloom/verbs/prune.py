@@ -62,6 +62,7 @@ def prune(
     case_sensitive: bool = True,
     catalog: str | None = None,
     as_of: int | str | None = None,
+    index: PathLike | None = None,
     allow_outside: bool = False,
     exact: bool = False,
     strict: bool = False,
@@ -93,6 +94,7 @@ def prune(
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
         as_of: An earlier version of a table, or a time in ISO 8601.
+        index: The folder of the index, if it was created with `at=`.
         allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
             a shallow clone. By default they are kept unread.
         exact: Also read the columns of the row groups that are left, where the condition compares them with `=` or
@@ -129,6 +131,7 @@ def prune(
         paths,
         catalog=catalog,
         as_of=as_of,
+        index=index,
         filesystem=filesystem,
         storage_options=storage_options,
         cache=cache,

@@ -18,6 +18,7 @@ import many_files
 import pyarrow.parquet as pq
 import pytest
 from benchmarking import Bench, Taken
+from files import index_folder
 
 import parquet_bloom
 from parquet_bloom.storage.drive import RequestLog
@@ -42,9 +43,9 @@ def linked(lake: Path) -> Iterator[Path]:
         time.sleep(MTIME_STABLE_SECONDS + 0.1)
         yield folder
     finally:
-        for path in (*folder.glob("_bloom_index/*"), *folder.glob("*.parquet")):
+        for path in (*index_folder(folder).glob("*"), *folder.glob("*.parquet")):
             path.unlink()
-        (folder / "_bloom_index").rmdir()
+        index_folder(folder).rmdir()
         folder.rmdir()
 
 
@@ -114,7 +115,7 @@ def in_a_process(work: str, root: Path) -> tuple[float, float, int]:
 def test_an_absent_key_over_very_many_files(bench: Bench, count: int) -> None:
     count = bench.scaled(count)
     root = benchmark_files.folder() / f"many-{count}"
-    if not (root / "_bloom_index").exists():
+    if not index_folder(root).exists():
         many_files.on_disk(root, count)
         time.sleep(MTIME_STABLE_SECONDS + 0.1)
         many_files.index_id(str(root), find(str(root)))

@@ -190,9 +190,9 @@ def _broken(
         wrong.append("an error that is not ours")
     now = world.listed()
     for key, tag in world.tags.items():
-        if "_bloom_index" not in key and now.get(key) not in (tag, after[key]):
+        if ".bloom-index" not in key and now.get(key) not in (tag, after[key]):
             wrong.append(f"{key} is neither old nor new")
-    if strays := {key for key in now if "_bloom_index" not in key} - {*world.objects, *after}:
+    if strays := {key for key in now if ".bloom-index" not in key} - {*world.objects, *after}:
         wrong.append(f"left: {strays}")
     if verb.changes:
         is_new = now.get(verb.changes) == after[verb.changes]

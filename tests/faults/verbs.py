@@ -440,7 +440,7 @@ VERBS: dict[str, Verb] = {
 
 def held(folder: Path) -> dict[str, bytes]:
     """Returns the files of a folder but those of an index, which readers take for what they are."""
-    paths = [path for path in folder.rglob("*") if "_bloom_index" not in path.parts and path.is_file()]
+    paths = [path for path in folder.rglob("*") if ".bloom-index" not in path.parts and path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
-from files import unpacked
+from files import index_folder, unpacked
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
@@ -147,7 +147,7 @@ class Lake:
         self.root = make(self._home)
         self.files = {
             path: path.read_bytes()
-            for path in sorted(self.root.rglob("*"))
+            for path in sorted(self._home.rglob("*"))
             if path.is_file() and any(mark in path.parts for mark in marks) and not path.name.endswith(".crc")
         }
 
@@ -384,7 +384,7 @@ def _indexed() -> Lake:
         parquet_bloom.index.create(root, ["id", "name"])
         return root
 
-    return Lake(make, ("_bloom_index",))
+    return Lake(make, ("t.bloom-index",))
 
 
 def index(data: bytes) -> None:
@@ -404,7 +404,7 @@ def index(data: bytes) -> None:
             with contextlib.suppress(ParquetBloomError, FileNotFoundError):
                 call(lake.root)
     finally:
-        folder = lake.root / "_bloom_index"
+        folder = index_folder(lake.root)
         for path in folder.iterdir():
             if path not in lake.files:
                 path.unlink()
@@ -420,15 +420,15 @@ def _seal(path: Path, data: bytes) -> bytes:
 
 def _seal_version(lake: Lake) -> None:
     """Gives the newest version sizes and checksums of the files as they are now, where it still has such fields."""
-    (path,) = (lake.root / "_bloom_index").glob("*.json")
+    (path,) = index_folder(lake.root).glob("*.json")
     try:
         body = json.loads(path.read_bytes())["version"]
         for segment in body["segments"]:
             for name, size, crc in (("name", "size", "crc"), ("states", "states_size", "states_crc")):
-                held = (path.parent / segment[name]).read_bytes()
+                held = (path.parent / f"_bloom-{segment[name]}").read_bytes()
                 segment[size], segment[crc] = len(held), zlib.crc32(held)
             for blocks in segment["blocks"]:
-                blocks["size"] = (path.parent / blocks["name"]).stat().st_size
+                blocks["size"] = (path.parent / f"_bloom-{blocks['name']}").stat().st_size
     except (ValueError, TypeError, KeyError, OSError, RecursionError):
         pass
     try:

@@ -17,7 +17,8 @@ from lake import KINDS, Kinds, condition, temporary_files
 import parquet_bloom
 from parquet_bloom import ConcurrentChangeError, IndexNotFoundError
 from parquet_bloom.filters import index_versions
-from parquet_bloom.filters.index import folder_of, newest
+from parquet_bloom.filters.index import newest
+from parquet_bloom.filters.index_folder import folder_of
 from parquet_bloom.storage import listing
 
 WRITERS, FILES, ASKS = 2, 200, 4

@@ -159,8 +159,8 @@ def test_erasing_does_and_says_the_same(lake):
         there = run("erase", "copy", "-c", "id", "-k", "keys.txt", "--yes", "--engine", "spark")
         assert there.output.replace("copy/", "lake/") == here.output
         assert there.exit_code == here.exit_code == 2  # one file is damaged
-        files = {name: data for name, data in snapshot(lake).items() if "_bloom_index" not in name}
-        assert {name: data for name, data in snapshot(Path("copy")).items() if "_bloom_index" not in name} == files
+        files = {name: data for name, data in snapshot(lake).items() if ".bloom-index" not in name}
+        assert {name: data for name, data in snapshot(Path("copy")).items() if ".bloom-index" not in name} == files
     assert run("lookup", "copy/plain", "-c", "id", "-k", "keys.txt").exit_code == 1
 
 

@@ -65,4 +65,4 @@ def reads(root: str) -> list[str]:
     """Returns what must be read of data files for a key that is nowhere: with the index, nothing."""
     log = RequestLog()
     parquet_bloom.prune(root, "id = 'nowhere'", cache=parquet_bloom.Cache(0), log=log)
-    return [name for name, _ in log.requests if "_bloom_index" not in name]
+    return [name for name, _ in log.requests if ".bloom-index" not in name]

@@ -31,6 +31,16 @@ def fixture(name: str) -> bytes:
     return (FIXTURES / name).read_bytes()
 
 
+def index_folder(root: Path) -> Path:
+    """Returns where the index of a directory is."""
+    return root.with_name(f"{root.name}.bloom-index")
+
+
+def index_files(root: Path) -> dict[str, Path]:
+    """Returns the files of a directory's index, by the names that the index itself uses."""
+    return {path.name.removeprefix("_bloom-"): path for path in index_folder(root).glob("_bloom-*")}
+
+
 def unpacked(name: str, folder: Path) -> Path:
     """Unpacks a table of Hudi's or Paimon's into a folder; returns the table's own."""
     with zipfile.ZipFile(FIXTURES / f"{name}.zip") as packed:

@@ -13,14 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import index_files, index_folder
 
 from parquet_bloom import Cache, _kernel, prune
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.filters import index as filters_index
 from parquet_bloom.filters import index_build, index_versions
-from parquet_bloom.filters.index import folder_of, newest
+from parquet_bloom.filters.index import newest
+from parquet_bloom.filters.index_folder import folder_of
 from parquet_bloom.storage import listing, local_files
-from parquet_bloom.storage.folder import INDEX_FOLDER, Folder
+from parquet_bloom.storage.folder import Folder
 from parquet_bloom.verbs import index
 
 WRITES = ("write", "fsync", "link", "unlink", "remove", "rmdir", "mkdir")
@@ -107,17 +109,17 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
         monkeypatch.setattr(index, "MOST_SEGMENTS", 1)
     put(root, "d.parquet")
     tick()
-    before = {path.name: path.read_bytes() for path in root.glob(f"{INDEX_FOLDER}/*")}
+    before = {path.name: path.read_bytes() for path in index_folder(root).glob("*")}
     old = state(root)
 
     def reset() -> None:
-        (root / INDEX_FOLDER).mkdir(exist_ok=True)
-        for path in root.glob(f"{INDEX_FOLDER}/*"):
+        index_folder(root).mkdir(exist_ok=True)
+        for path in index_folder(root).glob("*"):
             if path.name not in before:
                 path.unlink()
         for file, data in before.items():
-            if not (root / INDEX_FOLDER / file).exists():
-                (root / INDEX_FOLDER / file).write_bytes(data)
+            if not (index_folder(root) / file).exists():
+                (index_folder(root) / file).write_bytes(data)
 
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # which takes its time
     error, times, names = FAILURES[which]
@@ -144,10 +146,10 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
                 columns = [column for column, _ in found]
                 assert state(root) == [(column, 4) for column in columns]
                 version = newest(folder_of(str(root))).version  # type: ignore[union-attr]
-                assert {path.name for path in root.glob(f"{INDEX_FOLDER}/*")} == version.files | {version.name}
-            elif (root / INDEX_FOLDER).exists() and any((root / INDEX_FOLDER).glob("0*.json")):
+                assert {*index_files(root)} == version.files | {version.name}
+            elif index_folder(root).exists() and any(index_folder(root).glob("*.json")):
                 index.drop(root)
-                assert not (root / INDEX_FOLDER).exists()
+                assert not index_folder(root).exists()
     assert outcomes == {False, True}
 
 
@@ -308,9 +310,9 @@ def test_a_folder_that_is_removed_before_it_is_written_to_is_made_again(tmp_path
     put(tmp_path, *IDS)
     original = local_files.make_folder
 
-    def removed(path: Path) -> None:
+    def removed(path: Path, **options: Any) -> None:
         monkeypatch.setattr(local_files, "make_folder", original)
-        original(path)
+        original(path, **options)
         path.rmdir()
 
     monkeypatch.setattr(local_files, "make_folder", removed)
@@ -343,7 +345,7 @@ def test_a_writer_that_slept_does_not_bring_back_what_was_dropped(tmp_path: Path
     with pytest.raises(FileNotFoundError, match="has no index"):
         index.drop(tmp_path, "id")
     assert not index.show(tmp_path).exists
-    assert not list(tmp_path.glob("_bloom_index/*.json"))
+    assert not list(index_folder(tmp_path).glob("*.json"))
 
 
 def test_what_marks_a_drop_goes_last(tmp_path: Path, monkeypatch: Any) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import reference
+from files import index_files, index_folder
 
 from parquet_bloom import Cache, prune
 from parquet_bloom.errors import UnsupportedError
@@ -46,8 +47,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def stored(root: Path) -> dict[str, Any]:
-    newest = max((root / "_bloom_index").glob("*.json"))
-    assert re.fullmatch(r"\d{8}", newest.stem)
+    newest = max(index_folder(root).glob("*.json"))
+    assert re.fullmatch(r"_bloom-\d{8}", newest.stem)
     version: dict[str, Any] = json.loads(newest.read_text("utf-8"))["version"]
     return version
 
@@ -60,10 +61,10 @@ class Row(NamedTuple):
 
 
 def rows(root: Path) -> Iterator[Row]:
-    folder = root / "_bloom_index"
+    folder = index_folder(root)
     for segment in stored(root)["segments"]:
-        blocks = [pq.read_table(folder / b["name"])["blocks"].to_pylist() for b in segment["blocks"]]
-        for row in pq.read_table(folder / segment["name"]).to_pylist():
+        blocks = [pq.read_table(folder / f"_bloom-{b['name']}")["blocks"].to_pylist() for b in segment["blocks"]]
+        for row in pq.read_table(folder / f"_bloom-{segment['name']}").to_pylist():
             bitsets = []
             for place in row["slots"]:
                 at = 32 * place["slot"]
@@ -100,7 +101,7 @@ def test_blocks_lie_where_the_version_says(lake: Path) -> None:
     seen = 0
     for segment in stored(lake)["segments"]:
         for blocks in segment["blocks"]:
-            path = lake / "_bloom_index" / blocks["name"]
+            path = index_files(lake)[blocks["name"]]
             data, file = path.read_bytes(), pq.ParquetFile(path)
             width = 32 * blocks["num_slots"] + 4
             kind = file.schema_arrow.field("blocks")
@@ -136,18 +137,18 @@ def test_pages_of_very_many_rows() -> None:
 
 def test_every_file_is_written_once(lake: Path, tick: Any) -> None:
     index_.create(lake, "id")
-    before = {path.name: path.read_bytes() for path in (lake / "_bloom_index").iterdir()}
+    before = {path.name: path.read_bytes() for path in index_folder(lake).iterdir()}
     pq.write_table(table([9]), lake / "new.parquet")
     tick()
     index_.refresh(lake)
-    after = {path.name: path.read_bytes() for path in (lake / "_bloom_index").iterdir()}
+    after = {path.name: path.read_bytes() for path in index_folder(lake).iterdir()}
     assert {name: after[name] for name in before} == before
     assert len(after) == len(before) + 4
 
 
 def test_equal_columns_share_the_schema_and_spaces_do_not_matter(lake: Path) -> None:
     index_.create(lake, "id")
-    (path,) = (lake / "_bloom_index").glob("*.json")
+    (path,) = index_folder(lake).glob("*.json")
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=2))
     assert index_.show(lake).exists
 
@@ -185,7 +186,7 @@ def test_damage_anywhere_means_keep(lake: Path) -> None:
     dice = random.Random(5)
     sound = check(lake)
     less = 0
-    for path in sorted((lake / "_bloom_index").iterdir()):
+    for path in sorted(index_folder(lake).iterdir()):
         data = path.read_bytes()
         for damaged in damages(data, dice):
             path.write_bytes(damaged)
@@ -203,7 +204,7 @@ def test_a_refresh_repairs_what_it_knows_to_be_lost(lake: Path) -> None:
     sound = check(lake)
     for name in (lambda segment: segment["name"], lambda segment: segment["blocks"][0]["name"]):
         (segment,) = stored(lake)["segments"]
-        (lake / "_bloom_index" / name(segment)).unlink()
+        index_files(lake)[name(segment)].unlink()
         assert check(lake) < sound
         state = index_.refresh(lake)
         assert (state.built, state.segments) == (len(FILES), 1)
@@ -214,7 +215,7 @@ def test_a_damaged_version_falls_back_on_the_one_before(lake: Path, tick: Any) -
     index_.create(lake, "id")
     sound = check(lake)
     index_.create(lake, "name")
-    newest = max((lake / "_bloom_index").glob("*.json"))
+    newest = max(index_folder(lake).glob("*.json"))
     newest.write_bytes(b"{}")
     assert check(lake) == sound
     assert [row.column for row in index_.show(lake).rows] == ["id"]
@@ -224,20 +225,20 @@ def test_a_damaged_version_falls_back_on_the_one_before(lake: Path, tick: Any) -
 
 def test_where_all_versions_are_damaged_there_is_no_index(lake: Path) -> None:
     index_.create(lake, "id")
-    newest = max((lake / "_bloom_index").glob("*.json"))
+    newest = max(index_folder(lake).glob("*.json"))
     newest.write_bytes(b"{}")
     assert not index_.show(lake).exists
     with pytest.raises(FileNotFoundError, match="has no index"):
         index_.refresh(lake)
     assert index_.create(lake, "id").number == 2
-    max((lake / "_bloom_index").glob("*.json")).write_bytes(b"")
+    max(index_folder(lake).glob("*.json")).write_bytes(b"")
     assert not index_.drop(lake).exists
-    assert not (lake / "_bloom_index").exists()
+    assert not index_folder(lake).exists()
 
 
 def test_a_newer_format_is_left_alone(lake: Path) -> None:
     index_.create(lake, "id")
-    (path,) = (lake / "_bloom_index").glob("*.json")
+    (path,) = index_folder(lake).glob("*.json")
     version = json.loads(path.read_text("utf-8"))["version"] | {"format": 4, "more": [1]}
     crc = zlib.crc32(json.dumps(version, sort_keys=True).encode())
     path.write_text(json.dumps({"crc": crc, "version": version}))
@@ -245,24 +246,24 @@ def test_a_newer_format_is_left_alone(lake: Path) -> None:
     for verb in (index_.refresh, index_.show, index_.drop, lambda root: index_.create(root, "name")):
         with pytest.raises(UnsupportedError, match="format 4, which needs a newer parquet-bloom"):
             verb(lake)
-    assert [p.name for p in (lake / "_bloom_index").glob("*.json")] == [path.name]
+    assert [p.name for p in index_folder(lake).glob("*.json")] == [path.name]
 
 
 def test_an_older_format_is_to_be_made_again(lake: Path) -> None:
     index_.create(lake, "id")
-    (path,) = (lake / "_bloom_index").glob("*.json")
+    (path,) = index_folder(lake).glob("*.json")
     version = json.loads(path.read_text("utf-8"))["version"] | {"format": 2}
     crc = zlib.crc32(json.dumps(version, sort_keys=True).encode())
     path.write_text(json.dumps({"crc": crc, "version": version}))
     assert check(lake) == 0
-    with pytest.raises(UnsupportedError, match="remove its folder _bloom_index and create it again"):
+    with pytest.raises(UnsupportedError, match="remove its folder and create it again"):
         index_.refresh(lake)
 
 
 def test_a_damaged_blocks_file_goes_with_the_next_compaction(lake: Path, monkeypatch: Any, tick: Any) -> None:
     index_.create(lake, "id")
     sound = check(lake)
-    for blocks in (lake / "_bloom_index").glob("blocks-*"):
+    for blocks in index_folder(lake).glob("_bloom-blocks-*"):
         blocks.write_bytes(bytes(blocks.stat().st_size))
     assert check(lake) == len(ASKED)  # a file without rows needs no filter
     monkeypatch.setattr(index_, "MOST_SEGMENTS", 0)
@@ -298,7 +299,7 @@ def test_of_very_many_keys_nothing_is_asked(lake: Path, monkeypatch: Any) -> Non
 def test_a_version_that_no_writer_writes_is_ignored(lake: Path, field: str, value: Any) -> None:
     index_.create(lake, "id")
     expected = prune(lake, "id = 7", cache=Cache()).paths
-    (path,) = (lake / "_bloom_index").glob("*.json")
+    (path,) = index_folder(lake).glob("*.json")
     stored = json.loads(path.read_text())["version"]
     segment = stored["segments"][0]
     if field == "schemas":

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from files import index_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from verbs.prune.worlds import KINDS, Column, Oracle, World, conditions, write
@@ -383,7 +384,7 @@ def test_small_segments_are_put_together(tmp_path: Path, monkeypatch: Any, tick:
         assert kept(tmp_path, f"c0 = {number}") == {f"f{number:02}.parquet"}
     monkeypatch.setattr(index_versions, "GRACE_SECONDS", -1.0)
     index.refresh(tmp_path)
-    names = [path.name.partition("-")[0] for path in (tmp_path / "_bloom_index").iterdir()]
+    names = [name.partition("-")[0] for name in index_files(tmp_path)]
     assert sorted(names) == ["00000017.json", "blocks", "entries", "states"]
 
 

@@ -15,7 +15,8 @@ from stores import KEYS, Calls, connected
 from parquet_bloom import Cache, index, prune
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.filters import index_versions
-from parquet_bloom.filters.index import folder_of, newest
+from parquet_bloom.filters.index import newest
+from parquet_bloom.filters.index_folder import folder_of
 from parquet_bloom.storage import listing, s3
 from parquet_bloom.storage.drive import RequestLog
 
@@ -47,7 +48,8 @@ class Lake:
 
     def names(self) -> list[str]:
         self.other.invalidate_cache()
-        return sorted(path.rpartition("/")[2] for path in self.other.find(f"{self.root}/_bloom_index"))
+        paths = self.other.find(f"{self.root}.bloom-index")
+        return sorted(path.rpartition("/_bloom-")[2] for path in paths)
 
     def kept(self, where: str, **options: Any) -> list[str]:
         result = prune(self.root, where, storage_options=self.options, **options)
@@ -92,15 +94,15 @@ def test_what_it_saves(lake: Lake) -> None:
     cache = Cache()
     kept, first, calls = counted(lake, "id = 41500", cache)
     assert kept == ["041.parquet"]
-    assert {name.rpartition("/")[2] for name, _ in first.requests if "_bloom_index" not in name} == {"041.parquet"}
-    files = {name.rpartition("/")[2].partition("-")[0] for name, _ in first.requests if "_bloom_index" in name}
+    assert {name.rpartition("/")[2] for name, _ in first.requests if ".bloom-index" not in name} == {"041.parquet"}
+    files = {name.rpartition("/_bloom-")[2].partition("-")[0] for name, _ in first.requests if ".bloom-index" in name}
     assert files == {"00000001.json", "states", "blocks"}
     assert 4 * len(first.requests) < len(without.requests)
     assert 4 * first.num_bytes < without.num_bytes
     assert 4 * len(calls) < len(calls_without)
     kept, second, calls = counted(lake, "id = -1", cache)
     assert kept == []
-    assert [name.rpartition("/")[2].partition("-")[0] for name, _ in second.requests] == [
+    assert [name.rpartition("/_bloom-")[2].partition("-")[0] for name, _ in second.requests] == [
         "00000001.json",
         "blocks",
         "blocks",
@@ -114,7 +116,7 @@ def test_one_row_of_blocks_is_read_for_a_key(lake: Lake) -> None:
     lake.put("b.parquet", *range(5000, 10_000))
     index.create(lake.root, "other", fpp=0.001, storage_options=lake.options)
     _, log, _ = counted(lake, "other = -1", Cache())
-    sizes = [len(r) for name, r in log.requests if "/blocks-" in name]
+    sizes = [len(r) for name, r in log.requests if "/_bloom-blocks-" in name]
     assert sizes == [2 * 32 + 4]
 
 
@@ -141,14 +143,14 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
     if name != "create":
         index.create(lake.root, "id", **options)
     lake.put("b.parquet", 2)
-    before = {key: lake.other.cat_file(f"{lake.root}/_bloom_index/{key}") for key in lake.names()}
+    before = {key: lake.other.cat_file(f"{lake.root}.bloom-index/_bloom-{key}") for key in lake.names()}
     old = [row.files for row in index.show(lake.root, **options).rows]
 
     def reset() -> None:
         for key in {*lake.names()} - {*before}:
-            lake.other.rm_file(f"{lake.root}/_bloom_index/{key}")
+            lake.other.rm_file(f"{lake.root}.bloom-index/_bloom-{key}")
         for key in {*before} - {*lake.names()}:
-            lake.other.pipe_file(f"{lake.root}/_bloom_index/{key}", before[key])
+            lake.other.pipe_file(f"{lake.root}.bloom-index/_bloom-{key}", before[key])
 
     start = len(lake.calls.names)
     ACTIONS[name](lake)
@@ -188,10 +190,10 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_index(
 def test_an_answer_that_is_lost_is_no_other_writer(lake: Lake) -> None:
     folder = folder_of(lake.root, storage_options=lake.options)
     folder.create("x", b"one")
-    s3.create(folder.fs, f"{folder.path}/x", b"one")
+    s3.create(folder.fs, f"{folder.path}/_bloom-x", b"one")
     with pytest.raises(FileExistsError):
         folder.create("x", b"two")
-    assert lake.other.cat_file(f"{lake.root}/_bloom_index/x") == b"one"
+    assert lake.other.cat_file(f"{lake.root}.bloom-index/_bloom-x") == b"one"
 
 
 # ---- other stores ------------------------------------------------------------------------
@@ -212,6 +214,6 @@ def test_a_store_without_conditions(tmp_path: Path) -> None:
         fs.pipe_file(f"{root}/1.parquet", content(8))
         assert "1.parquet" in [f.path.rpartition("/")[2] for f in prune(root, "id = 8").kept_files]
         assert not index.drop(root).exists
-        assert not fs.find(f"{root}/_bloom_index")
+        assert not fs.find(f"{root}.bloom-index")
     finally:
         fs.rm(root, recursive=True)

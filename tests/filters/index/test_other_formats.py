@@ -69,8 +69,9 @@ def test_no_paimon_file_with_the_key_is_pruned(name: str, tmp_path: Path) -> Non
 def mixed(folder: Path) -> tuple[Path, Path]:
     """Makes a tree that holds filters of all formats; returns its Hudi and its Paimon table."""
     hudi, paimon = unpacked("hudi/v8_cow", folder / "hudi"), unpacked("paimon/append", folder / "paimon")
-    pq.write_table(pa.table({"id": range(100)}), folder / "plain.parquet")
-    add(folder / "plain.parquet", "id")
+    (folder / "plain").mkdir()
+    pq.write_table(pa.table({"id": range(100)}), folder / "plain" / "a.parquet")
+    add(folder / "plain", "id")
     index.create(hudi, KEY)
     return hudi, paimon
 
@@ -118,9 +119,7 @@ def test_an_index_is_made_beside_a_table_that_is_not_touched(name: str, column: 
     before = snapshot(table)
     state = index.create(table, column)
     assert state.rows[0].files == len(snapshot_of(table).files)
-    there = snapshot(table)
-    assert {path: there[path] for path in before} == before
-    assert all(path.startswith("_bloom_index") for path in there.keys() - before.keys())
+    assert snapshot(table) == before
     held_to_brute_force(table, column)
     index.drop(table)
     assert snapshot(table) == before

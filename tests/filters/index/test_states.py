@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from files import index_files
 from many_files import LEAVES
 
 from parquet_bloom import Cache
@@ -142,7 +143,7 @@ def test_a_damaged_index_never_denies_what_a_file_holds(tmp_path: Path) -> None:
     world = World(tmp_path, dice)
     truth = world.answers(world.opened())
     unknown = 0
-    for path in [p for p in sorted((tmp_path / "_bloom_index").iterdir()) if p.name[0] in "sb"]:
+    for path in [p for name, p in sorted(index_files(tmp_path).items()) if name[0] in "sb"]:
         data = path.read_bytes()
         for _ in range(12):
             damaged = bytearray(data)

@@ -11,6 +11,7 @@ import lakes
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from files import index_folder
 
 from parquet_bloom import Cache, index, lookup, prune
 from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
@@ -57,13 +58,13 @@ def kept(root: Any, where: str, **options: Any) -> tuple[int, int]:
     """Returns how many files must be read, and of how many data files anything was asked."""
     log = RequestLog()
     found = prune(root, where, cache=Cache(0), log=log, **options)
-    return found.totals.files_kept, len({name for name, _ in log.requests if "_bloom_index" not in name})
+    return found.totals.files_kept, len({name for name, _ in log.requests if ".bloom-index" not in name})
 
 
 def looked_up(root: Any, column: str, keys: list[Any], **options: Any) -> tuple[int, int]:
     log = RequestLog()
     found = lookup(root, column, keys, cache=Cache(0), log=log, **options).to_arrow().to_pylist()
-    asked = {name for name, _ in log.requests if "_bloom_index" not in name}
+    asked = {name for name, _ in log.requests if ".bloom-index" not in name}
     return len({row["path"] for row in found if row["path"] is not None}), len(asked)
 
 
@@ -108,7 +109,7 @@ def test_iceberg(catalog: Any) -> None:
         index.drop(home(root), "name")
     assert index.show(root).rows[0].files == FILES + 1
     assert not index.drop(home(root)).exists  # nothing need be known of its files
-    assert not (home(root) / "_bloom_index").exists()
+    assert not index_folder(home(root)).exists()
 
 
 def test_a_renamed_column_keeps_its_filters(catalog: Any) -> None:
@@ -221,4 +222,4 @@ def test_files_of_another_place_are_indexed(tmp_path: Path) -> None:
     assert (created.rows[0].files, created.rows[0].files_missing) == (FILES, 0)
     assert kept(tmp_path / "clone", f"name = '{word(7)}'", allow_outside=True) == (1, 1)
     assert kept(tmp_path / "clone", f"name = '{word(7)}'") == (FILES, 0)
-    assert not (tmp_path / "origin" / "_bloom_index").exists()
+    assert not index_folder(tmp_path / "origin").exists()

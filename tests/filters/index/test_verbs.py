@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import FIXTURES, SOUND, footer_bytes, names, opened, with_footer
+from files import FIXTURES, SOUND, footer_bytes, index_folder, names, opened, with_footer
 
 from parquet_bloom import Cache, add, col, prune
 from parquet_bloom.errors import (
@@ -40,7 +40,7 @@ def reasons(root: Path, where: Any) -> list[str]:
 
 
 def blocks(root: Path) -> list[dict[str, Any]]:
-    newest = max((root / "_bloom_index").glob("*.json"))
+    newest = max(index_folder(root).glob("*.json"))
     segments = json.loads(newest.read_text("utf-8"))["version"]["segments"]
     return [each for segment in segments for each in segment["blocks"]]
 
@@ -52,14 +52,14 @@ IN_INDEX = "the filter on id lacks the value (in the index)"
 
 def test_an_index_can_be_read_by_those_who_can_read_every_file_that_it_is_of(tmp_path: Path) -> None:
     def modes() -> set[int]:
-        return {path.stat().st_mode & 0o777 for path in (tmp_path / "_bloom_index").iterdir()}
+        return {path.stat().st_mode & 0o777 for path in index_folder(tmp_path).iterdir()}
 
     tmp_path.chmod(0o750)
     for number, mode in enumerate((0o644, 0o640)):
         put(tmp_path / f"{number}.parquet", range(number, 9))
         (tmp_path / f"{number}.parquet").chmod(mode)
     index.create(tmp_path, "id")
-    assert (tmp_path / "_bloom_index").stat().st_mode & 0o777 == 0o750
+    assert index_folder(tmp_path).stat().st_mode & 0o777 == 0o750
     assert modes() == {0o640}
     put(tmp_path / "2.parquet", range(5))
     (tmp_path / "2.parquet").chmod(0o600)
@@ -217,7 +217,7 @@ def test_without_data_files_the_index_can_be_shown_and_dropped(tmp_path: Path) -
     index.create(tmp_path, "id")
     (tmp_path / "f.parquet").unlink()
     assert [(row.column, row.files) for row in index.show(tmp_path).rows] == [("id", 0)]
-    with pytest.raises(FileNotFoundError, match=r"directory has no Parquet files \(\d+ others? skipped\)"):
+    with pytest.raises(FileNotFoundError, match="directory has no Parquet files"):
         index.refresh(tmp_path)
     assert not index.drop(tmp_path).exists
 
@@ -247,7 +247,7 @@ def test_wrong_options(tmp_path: Path, arguments: dict[str, Any], error: type[Ex
     put(tmp_path / "f.parquet", [1])
     with pytest.raises(error, match=message):
         index.create(tmp_path, **arguments)
-    assert not (tmp_path / "_bloom_index").exists()
+    assert not index_folder(tmp_path).exists()
     with pytest.raises(IndexNotFoundError, match="has no index; create one first"):
         index.refresh(tmp_path)
     with pytest.raises(IndexNotFoundError, match="has no index, so there is nothing to drop"):

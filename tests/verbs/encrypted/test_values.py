@@ -16,6 +16,7 @@ import pyarrow.parquet.encryption as pe
 import pytest
 from click.testing import CliRunner
 from encrypted import encrypted
+from files import index_folder
 
 import parquet_bloom
 from parquet_bloom import Decryption, index, inspect, prune, verify
@@ -202,7 +203,7 @@ def test_the_index_of_encrypted_files_needs_leave(lake: Path) -> None:
     state = index.create(lake, ["id", "other"], decryption=KEYS)
     assert failed(state) == {"e.parquet": UNENCRYPTED, "s.parquet": UNENCRYPTED}
     assert [(row.column, row.files, row.files_missing) for row in state] == [("id", 1, 2), ("other", 2, 1)]
-    stored = b"".join(path.read_bytes() for path in (lake / "_bloom_index").iterdir())
+    stored = b"".join(path.read_bytes() for path in index_folder(lake).iterdir())
     assert not re.search(rb"(?<![0-9a-z])e\.parquet", stored)  # a segment may be called 0123456789abcdee.parquet
     state = index.refresh(lake, decryption=KEYS, allow_unencrypted=True)
     assert (state.errors, state.built, [row.files for row in state]) == ((), 3, [3, 3])

@@ -21,7 +21,18 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 from encrypted import encrypted
-from files import FIXTURES, fixture, footer_bytes, only_error, opened, snapshot, statuses, with_footer, write
+from files import (
+    FIXTURES,
+    fixture,
+    footer_bytes,
+    index_folder,
+    only_error,
+    opened,
+    snapshot,
+    statuses,
+    with_footer,
+    write,
+)
 from kinds import KINDS, with_filters, write_kind
 
 from parquet_bloom import (
@@ -409,11 +420,11 @@ def test_an_index_above_the_files_forgets_the_old_ones(tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "lake" / "part" / f"{number}.parquet", 100 + 10 * number)
     index.create(tmp_path / "lake", ["id", "name"])
-    old = {path.name for path in (tmp_path / "lake" / "_bloom_index").iterdir()}
+    old = {path.name for path in index_folder(tmp_path / "lake").iterdir()}
     erased = erase(tmp_path / "lake" / "part", "id", [105, 115])
     assert erased.errors == ()
     assert statuses(erased) == ["unchanged", "written", "written", "written"]
-    left = {path.name for path in (tmp_path / "lake" / "_bloom_index").iterdir()}
+    left = {path.name for path in index_folder(tmp_path / "lake").iterdir()}
     assert not {name for name in left & old if "blocks" in name or name.endswith(".parquet")}
     state = index.show(tmp_path / "lake")
     assert [(row.files, row.files_missing) for row in state] == [(4, 0), (4, 0)]
@@ -431,14 +442,14 @@ def test_an_index_forgets_what_a_killed_run_had_left_in_it(tmp_path: Path, monke
 
     write(tmp_path / "x.parquet", 100)
     index.create(tmp_path, "id")
-    old = {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    old = {path.name for path in index_folder(tmp_path).iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr("parquet_bloom.verbs.erase.purge", killed)
         with pytest.raises(KeyboardInterrupt):
             erase(tmp_path, "id", [3])
-    assert old == {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    assert old == {path.name for path in index_folder(tmp_path).iterdir()}
     assert statuses(erase(tmp_path, "id", [3])) == ["unchanged"]
-    assert not old & {path.name for path in (tmp_path / "_bloom_index").iterdir()}
+    assert not old & {path.name for path in index_folder(tmp_path).iterdir()}
     assert index.show(tmp_path).rows[0].files_missing == 0
 
 
@@ -452,7 +463,7 @@ def test_an_index_that_cannot_be_refreshed_is_an_error(tmp_path: Path, monkeypat
     monkeypatch.setattr(Folder, "create", denied)
     erased = erase(tmp_path, "id", [3])
     assert erased.rows_erased == 1
-    assert [error.path for error in erased.errors] == [f"{tmp_path}/_bloom_index"]
+    assert [error.path for error in erased.errors] == [f"{tmp_path}.bloom-index"]
     line = ["erase", str(tmp_path), "-c", "id", "-k", "/dev/null", "--yes"]
     ran = CliRunner().invoke(main, line)
     assert ran.exit_code == 2

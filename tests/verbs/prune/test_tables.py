@@ -10,6 +10,7 @@ import lakes
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from files import index_folder
 
 import parquet_bloom
 from parquet_bloom import col
@@ -134,10 +135,10 @@ def test_vacuum_leaves_the_index_whole(tmp_path: Path) -> None:
     table = lakes.delta(root, files=6)
     table.delete("id < 20")
     parquet_bloom.index.create(root, ["id", "name"])
-    files = sorted((root / "_bloom_index").iterdir())
+    files = sorted(index_folder(root).iterdir())
     removed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
     assert len(removed) >= 1
-    assert sorted((root / "_bloom_index").iterdir()) == files
+    assert sorted(index_folder(root).iterdir()) == files
     found = parquet_bloom.prune(root, "name = 'name 000045 and more'")
     assert (found.totals.files, found.totals.files_kept) == (5, 0)
     assert "(in the index)" in found.explain()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import index_folder
 
 from parquet_bloom import index, prune
 from parquet_bloom.errors import (
@@ -73,7 +74,7 @@ def test_the_documented_examples_run(lake: Path) -> None:
     assert [row.column for row in state.rows] == ["c"]
     state = execute(f"DROP BLOOMFILTER INDEX ON {lake};")
     assert (state.exists, state.rows) == (False, ())
-    assert not (lake / "_bloom_index").exists()
+    assert not index_folder(lake).exists()
 
 
 ERRORS: dict[str, tuple[type[Exception], str]] = {
@@ -114,7 +115,7 @@ def test_errors(lake: Path, statement: str) -> None:
     error, message = ERRORS[statement]
     with pytest.raises(error, match=re.escape(message)):
         execute(statement.format(lake))
-    assert not (lake / "_bloom_index").exists()
+    assert not index_folder(lake).exists()
 
 
 def test_a_failed_statement_changes_nothing(lake: Path) -> None:

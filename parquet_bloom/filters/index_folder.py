@@ -1,0 +1,154 @@
+"""Where the index of a directory lies; nothing else knows.
+
+    /lake/events/                the directory
+    /lake/events.bloom-index/    its index, unless the caller says where (`at`)
+        _bloom-00000012.json     its files: engines that read a whole folder skip such names, and none is `*.parquet`
+    /lake/events/_bloom_index/   where earlier releases had it: it is not used, and moved by the next refresh
+
+A directory has one index whatever it is called: by a relative path, by a URL, or by a symbolic link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.storage import system
+from parquet_bloom.storage.folder import Folder
+from parquet_bloom.storage.listing import (
+    PathLike,
+    StorageOptions,
+    is_directory,
+    is_local,
+    names_in,
+    resolve,
+    says_parquet,
+)
+from parquet_bloom.tables.detect import table_around
+
+SUFFIX = ".bloom-index"
+PREFIX = "_bloom-"
+INSIDE = "_bloom_index"
+
+
+def folder_of(
+    root: str, at: PathLike | None = None, *, storage_options: StorageOptions = None, filesystem: Any = None
+) -> Folder | None:
+    """Return the folder of the index of a directory; None where only `at` could say one."""
+    if at is None:
+        fs, inner = resolve(root, filesystem, storage_options)
+        here = is_local(fs)
+        inner = _real(inner) if here else inner.rstrip("/")
+        is_chain = "::" in root and not here  # of URLs, in which the path does not stand at the end
+        if not re.search("/[^/]+$", inner) or "=" in inner or is_chain:
+            return None
+        at = f"{inner if here else root.rstrip('/')}{SUFFIX}"
+    return folder_at(at, root, storage_options=storage_options, filesystem=filesystem)
+
+
+def folder_at(at: PathLike, root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
+    """Return the folder `at` a place, as that of the index of a directory."""
+    fs, inner = resolve(root, filesystem, storage_options)
+    place = os.fspath(at)
+    if is_local(fs) and "://" not in place:
+        place = resolve(place, None, None)[1]  # which is its name everywhere
+    return Folder(
+        place,
+        storage_options=storage_options,
+        filesystem=filesystem,
+        prefix=PREFIX,
+        access_of=inner if is_local(fs) else None,
+    )
+
+
+def folder_inside(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
+    """Return the folder in which earlier releases kept the index of a directory."""
+    return Folder(f"{root.rstrip('/')}/{INSIDE}", storage_options=storage_options, filesystem=filesystem)
+
+
+def indexes_of(
+    root: str, at: PathLike | None = None, *, storage_options: StorageOptions = None, filesystem: Any = None
+) -> list[Folder]:
+    """Return those of a directory's folders for an index that are there."""
+    options: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
+    folders = (folder_of(root, at, **options), folder_inside(root, **options))
+    return [folder for folder in folders if folder is not None and is_directory(folder.fs, folder.path, literal=True)]
+
+
+def moving_advice(root: str) -> str:
+    """Return what to say of an index that is still inside a directory."""
+    return (
+        f"{root} has an index in its folder {INSIDE}, where other programs take it for data, so it is not used: "
+        "`parquet-bloom index refresh` moves it"
+    )
+
+
+def required_folder(
+    root: str, at: PathLike | None = None, *, storage_options: StorageOptions = None, filesystem: Any = None
+) -> Folder:
+    """Return the folder of the index of a directory, to write to.
+
+    Raises `UnsupportedError` for a new one where another program would meet it as a part of its own data, or where
+    nothing can be written.
+    """
+    folder = folder_of(root, at, storage_options=storage_options, filesystem=filesystem)
+    if folder is None:
+        raise UnsupportedError(f"no index can lie beside {root}: {_NO_ROOM}; {_SAY_WHERE}")
+    reason = _why_linked(folder) if at is None else None
+    if reason is None and not folder.names():
+        reason = _why_met(folder, resolve(root, filesystem, storage_options)[1])
+    if reason is not None:
+        raise UnsupportedError(f"an index cannot lie in {folder.name}, {reason}; {_SAY_WHERE}")
+    return folder
+
+
+_NO_ROOM = "it has no folder above it, or is a partition of a dataset"
+_SAY_WHERE = "say with at= in which other folder to keep it"
+
+
+def _why_linked(folder: Folder) -> str | None:
+    is_link = is_local(folder.fs) and Path(folder.path).is_symlink()
+    return "which is a symbolic link that you did not name" if is_link else None
+
+
+def _why_met(folder: Folder, root: str) -> str | None:
+    """Return why other programs would meet an index in a folder, or it cannot be made; see docs/pages/indexing.md."""
+    here = is_local(folder.fs)
+    path, root = (_real(folder.path), _real(root)) if here else (folder.path.rstrip("/"), root.rstrip("/"))
+    parent, _, name = path.rpartition("/")
+    if path == root or path.startswith(f"{root}/"):
+        return "which is in the directory that it is of"
+    if "=" in name:
+        return "because folders such as name=value are partitions of a dataset"
+    if table := table_around(folder.fs, path):
+        return f"which is in the {table[0]} table {table[1]}"
+    for other in sorted(names_in(folder.fs, parent or "/")):
+        if says_parquet(other) or "=" in other or (other.startswith("_") and not other.startswith("__")):
+            return f"because {parent or '/'} is read as one dataset, as {other} in it shows"
+    if here:
+        existing = next(above for above in (Path(path), *Path(path).parents) if above.exists())
+        if not os.access(existing, os.W_OK):
+            return f"because nothing may be written in {existing}"
+    return None
+
+
+def is_planted(folder: Folder, root: str) -> bool:
+    """Return whether somebody else may have made an index, where everybody can make folders but not replace others'."""
+    if not is_local(folder.fs):
+        return False
+    try:
+        path = Path(folder.path)
+        status, above = path.lstat(), path.parent.stat()
+        trusted = {0, system.user(), Path(resolve(root, None, None)[1]).stat().st_uid}
+    except OSError:
+        return False
+    is_shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+    return bool(is_shared) and status.st_uid not in trusted
+
+
+def _real(path: str) -> str:
+    return system.slashed(os.path.realpath(path)).rstrip("/")
