@@ -127,7 +127,8 @@ def _why_met(folder: Folder, root: str) -> str | None:
     if table := table_around(folder.fs, path):
         return f"which is in the {table[0]} table {table[1]}"
     for other in sorted(names_in(folder.fs, parent or "/")):
-        if says_parquet(other) or "=" in other or (other.startswith("_") and not other.startswith("__")):
+        is_mark = "=" in other or (other.startswith("_") and not other.startswith("__"))
+        if is_mark or (says_parquet(other) and not is_directory(folder.fs, f"{parent}/{other}", literal=True)):
             return f"because {parent or '/'} is read as one dataset, as {other} in it shows"
     if here:
         existing = next(above for above in (Path(path), *Path(path).parents) if above.exists())

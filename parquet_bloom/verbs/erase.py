@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -442,7 +443,7 @@ def refresh_indexes(
         with noted(folder, stale):
             purge(root, jobs=jobs, storage_options=storage_options)
     if sources and index is not None:
-        (root,) = listed(paths)
+        (root,) = map(os.fspath, listed(paths))
         with noted(folder_at(index, root, storage_options=storage_options), stale):
             purge(root, index, jobs=jobs, storage_options=storage_options)
     return stale
