@@ -866,6 +866,7 @@ def report(
 @main.command()
 @click.argument("statement")
 @messages_option
+@at_option
 @click.option("--catalog", metavar="NAME", help="The statement names an Iceberg table in this catalog of pyiceberg.")
 @outside_option
 @keys_file_option

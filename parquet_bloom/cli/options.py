@@ -152,7 +152,7 @@ at_option: Decorator = click.option(
     "--at",
     metavar="FOLDER",
     shell_complete=complete_path,
-    help="The folder of the index. [default: PATH.bloom-index, beside the directory]",
+    help="The folder of the index. [default: NAME.bloom-index beside the directory]",
 )
 unencrypted_option: Decorator = click.option(
     "--allow-unencrypted",

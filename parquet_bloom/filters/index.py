@@ -44,7 +44,7 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.filters.index_folder import folder_of, is_planted
+from parquet_bloom.filters.index_folder import folder_of
 from parquet_bloom.filters.index_states import RowGroups, States, fingerprint
 from parquet_bloom.format.footer import FOOTER_GUESS, Plan, interned
 from parquet_bloom.format.ranges import ByteRange
@@ -754,9 +754,6 @@ def open_index(
     if latest is None and at is not None:
         raise IndexNotFoundError(f"there is no index in {folder.name}")
     if latest is None or not latest.version.columns:
-        return None
-    if at is None and is_planted(folder, root):
-        LOG.warning("the index of %s is not used: in a folder that everybody may write to, it is another user's", root)
         return None
     key = latest.source and latest.source.identity and ("bloom index", latest.source.identity)
     index: BloomIndex | None = cache.get(key) if key else None

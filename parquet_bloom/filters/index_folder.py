@@ -38,16 +38,39 @@ INSIDE = "_bloom_index"
 def folder_of(
     root: str, at: PathLike | None = None, *, storage_options: StorageOptions = None, filesystem: Any = None
 ) -> Folder | None:
-    """Return the folder of the index of a directory; None where only `at` could say one."""
+    """Return the folder of the index of a directory; None where only `at` could name one."""
+    options: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     if at is None:
-        fs, inner = resolve(root, filesystem, storage_options)
-        here = is_local(fs)
-        inner = _real(inner) if here else inner.rstrip("/")
-        is_chain = "::" in root and not here  # of URLs, in which the path does not stand at the end
-        if not re.search("/[^/]+$", inner) or "=" in inner or is_chain:
+        fs, inner = _located(root, **options)
+        if _why_none_beside(fs, inner, root) is not None:
             return None
-        at = f"{inner if here else root.rstrip('/')}{SUFFIX}"
-    return folder_at(at, root, storage_options=storage_options, filesystem=filesystem)
+        at = f"{inner if is_local(fs) else root.rstrip('/')}{SUFFIX}"
+    return folder_at(at, root, **options)
+
+
+def _located(root: str, *, storage_options: StorageOptions, filesystem: Any) -> tuple[Any, str]:
+    """Return the file system of a directory, and its path there, which is always the same."""
+    fs, inner = resolve(root, filesystem, storage_options)
+    return fs, _real(inner) if is_local(fs) else inner.rstrip("/")
+
+
+def _why_none_beside(fs: Any, inner: str, root: str) -> str | None:
+    """Return why nothing beside a directory is its index, whatever lies there."""
+    if not re.search("/[^/]+$", inner):
+        return "it is the top of a disk or a store"
+    if "=" in inner:
+        return "folders such as name=value in its path are partitions of a dataset"
+    if not is_local(fs):
+        return "its path is a chain of URLs" if "::" in root else None
+    path = Path(f"{inner}{SUFFIX}")
+    if path.is_symlink():
+        return f"{path} is a symbolic link"
+    if not path.exists():
+        return None
+    above, owners = path.parent.stat(), {0, system.user(), Path(inner).stat().st_uid if Path(inner).exists() else 0}
+    if above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH and path.stat().st_uid not in owners:
+        return f"{path} is another user's, in a folder where everybody may make one"
+    return None
 
 
 def folder_at(at: PathLike, root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
@@ -65,9 +88,10 @@ def folder_at(at: PathLike, root: str, *, storage_options: StorageOptions = None
     )
 
 
-def folder_inside(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder:
-    """Return the folder in which earlier releases kept the index of a directory."""
-    return Folder(f"{root.rstrip('/')}/{INSIDE}", storage_options=storage_options, filesystem=filesystem)
+def folder_inside(root: str, *, storage_options: StorageOptions = None, filesystem: Any = None) -> Folder | None:
+    """Return the folder in which earlier releases kept the index of a directory; None for a symbolic link."""
+    folder = Folder(f"{root.rstrip('/')}/{INSIDE}", storage_options=storage_options, filesystem=filesystem)
+    return None if is_local(folder.fs) and Path(folder.path).is_symlink() else folder
 
 
 def indexes_of(
@@ -95,30 +119,24 @@ def required_folder(
     Raises `UnsupportedError` for a new one where another program would meet it as a part of its own data, or where
     nothing can be written.
     """
-    folder = folder_of(root, at, storage_options=storage_options, filesystem=filesystem)
+    options: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
+    folder = folder_of(root, at, **options)
     if folder is None:
-        raise UnsupportedError(f"no index can lie beside {root}: {_NO_ROOM}; {_SAY_WHERE}")
-    reason = _why_linked(folder) if at is None else None
-    if reason is None and not folder.names():
-        reason = _why_met(folder, resolve(root, filesystem, storage_options)[1])
-    if reason is not None:
+        raise UnsupportedError(
+            f"no index can lie beside {root}: {_why_none_beside(*_located(root, **options), root)}; {_SAY_WHERE}"
+        )
+    if not folder.names() and (reason := _why_met(folder, _located(root, **options)[1])) is not None:
         raise UnsupportedError(f"an index cannot lie in {folder.name}, {reason}; {_SAY_WHERE}")
     return folder
 
 
-_NO_ROOM = "it has no folder above it, or is a partition of a dataset"
 _SAY_WHERE = "say with at= in which other folder to keep it"
-
-
-def _why_linked(folder: Folder) -> str | None:
-    is_link = is_local(folder.fs) and Path(folder.path).is_symlink()
-    return "which is a symbolic link that you did not name" if is_link else None
 
 
 def _why_met(folder: Folder, root: str) -> str | None:
     """Return why other programs would meet an index in a folder, or it cannot be made; see docs/pages/indexing.md."""
     here = is_local(folder.fs)
-    path, root = (_real(folder.path), _real(root)) if here else (folder.path.rstrip("/"), root.rstrip("/"))
+    path = _real(folder.path) if here else folder.path.rstrip("/")
     parent, _, name = path.rpartition("/")
     if path == root or path.startswith(f"{root}/"):
         return "which is in the directory that it is of"
@@ -135,20 +153,6 @@ def _why_met(folder: Folder, root: str) -> str | None:
         if not os.access(existing, os.W_OK):
             return f"because nothing may be written in {existing}"
     return None
-
-
-def is_planted(folder: Folder, root: str) -> bool:
-    """Return whether somebody else may have made an index, where everybody can make folders but not replace others'."""
-    if not is_local(folder.fs):
-        return False
-    try:
-        path = Path(folder.path)
-        status, above = path.lstat(), path.parent.stat()
-        trusted = {0, system.user(), Path(resolve(root, None, None)[1]).stat().st_uid}
-    except OSError:
-        return False
-    is_shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
-    return bool(is_shared) and status.st_uid not in trusted
 
 
 def _real(path: str) -> str:

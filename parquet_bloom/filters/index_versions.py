@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -174,7 +175,7 @@ def forget(folder: Folder) -> None:
 
 def remove_all(folder: Folder) -> bool:
     """Remove the files of an index, and its folder if nothing else is in it; return whether there were any."""
-    names = folder.names()
+    names = [name for name in folder.names() if _OWN.fullmatch(name)]
     # The newest version goes last: as long as it is there, no other writer takes its number.
     last = [version_name(number) for number in version_numbers(names)[-1:]]
     folder.remove(sorted(names, key=last.__contains__))
@@ -182,12 +183,18 @@ def remove_all(folder: Folder) -> bool:
     return bool(names)
 
 
-def adopt(inside: Folder, folder: Folder, root: str) -> None:
+_OWN = re.compile(r"\d{8}\.json|(entries|states|blocks)-\w+\.(parquet|bin)|\..+\.parquet-bloom\.tmp")
+"""The names of an index's files, in this release and in earlier ones."""
+
+
+def adopt(inside: Folder | None, folder: Folder, root: str) -> None:
     """Move the index of a directory from where earlier releases had it, if it is there, into `folder`.
 
     First a version in `folder` names copies of its files, and only then they go. The copies' names follow from theirs:
     so the next run completes one that was killed, and of two at the same time both do the same.
     """
+    if inside is None:
+        return
     if (old := newest(inside)) is not None and old.version.columns:
         segments = [copy for each in old.version.segments if (copy := _copied(each, inside, folder)) is not None]
 

@@ -116,7 +116,7 @@ def add_filter(
         ValueError: Hudi has no filter of such a type or size.
 
     Examples:
-        >>> (row,) = parquet_bloom.hudi.add_filter("base.parquet", ndv=1000, dry_run=True)
+        >>> (row,) = parquet_bloom.hudi.add_filter("staged/base.parquet", ndv=1000, dry_run=True)
         >>> row.status, row.bytes_added > 0
         ('planned', True)
     """

@@ -291,10 +291,10 @@ def drop(
         raise ValueError("give at least one column")
     if gone is not None:  # an error that would hide the result comes first
         show(asked, at=at, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options)
-        if inside.names():
+        if inside is not None and inside.names():
             folder = required_folder(root, at, storage_options=options)
             adopt(inside, folder, root)
-    had_inside = remove_all(inside)
+    had_inside = inside is not None and remove_all(inside)
     latest = newest(folder) if folder is not None else None
     if latest is None and not had_inside:
         raise IndexNotFoundError(f"{root} has no index, so there is nothing to drop")
@@ -350,7 +350,8 @@ def _state(
 ) -> IndexState:
     root = root_of(asked, catalog=catalog, storage_options=storage_options)
     options = fsspec_options(storage_options)
-    if folder_inside(root, storage_options=options).names():
+    inside = folder_inside(root, storage_options=options)
+    if inside is not None and inside.names():
         LOG.warning("%s", moving_advice(root))
     folder = folder_of(root, at, storage_options=options)
     latest = newest(folder) if folder is not None else None

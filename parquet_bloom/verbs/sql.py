@@ -18,7 +18,7 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.filters.index import IndexedColumn
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.schema import format_path, parse_path
-from parquet_bloom.storage.listing import StorageOptions
+from parquet_bloom.storage.listing import PathLike, StorageOptions
 from parquet_bloom.verbs import index
 from parquet_bloom.verbs.index import IndexState
 from parquet_bloom.verbs.parallel import Progress
@@ -43,6 +43,7 @@ class DropIndex:
 def execute(
     statement: str,
     *,
+    at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
     storage_options: StorageOptions = None,
@@ -54,6 +55,7 @@ def execute(
 
     Args:
         statement: The statement, with a path where Databricks has a table's name.
+        at: The folder of the index. By default it lies beside the directory.
         catalog: A catalog of pyiceberg's configuration; the statement then names an Iceberg table of it.
         allow_outside: Also read files that a table's metadata names outside of the table's directory.
         storage_options: Options for fsspec, such as credentials.
@@ -81,6 +83,7 @@ def execute(
             return index.create(
                 path,
                 columns,
+                at=at,
                 catalog=catalog,
                 allow_outside=allow_outside,
                 storage_options=storage_options,
@@ -90,7 +93,7 @@ def execute(
             )
         case DropIndex(path, names):
             return index.drop(
-                path, names, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options
+                path, names, at=at, catalog=catalog, allow_outside=allow_outside, storage_options=storage_options
             )
 
 

@@ -247,6 +247,16 @@ def spark_calls(monkeypatch, tmp_path):
         ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', 'k', as_of='2026-01-31')"),
         ("sql 'DROP BLOOMFILTER INDEX ON a'", "execute('DROP BLOOMFILTER INDEX ON a')"),
         ("index create a -c x", "index.create('a', ['x'])"),
+        ("index create a -c x --at b", "index.create('a', ['x'], at='b')"),
+        ("index refresh a --at b", "index.refresh('a', at='b')"),
+        ("index drop a --at b", "index.drop('a', at='b')"),
+        ("index show a --at b", "index.show('a', at='b')"),
+        ("sql 'DROP BLOOMFILTER INDEX ON a' --at b", "execute('DROP BLOOMFILTER INDEX ON a', at='b')"),
+        ("prune a -w x=1 --index b", "prune(['a'], 'x=1', index='b')"),
+        ("lookup a -c x -k k --index b", "lookup(['a'], 'x', 'k', index='b')"),
+        ("lookup a -c x -k k --absent --index b", "absent(['a'], 'x', 'k', index='b')"),
+        ("find a -w x=1 --index b", "find(['a'], 'x=1', index='b')"),
+        ("erase a -c x -k k -y --index b", "erase(['a'], 'x', 'k', index='b')"),
         (
             "index create a -c x -c y --fpp 0.01 --ndv 10 --max-expected-fpp 0.5 --jobs 2",
             "index.create('a', ['x', 'y'], fpp=0.01, ndv=10, max_expected_fpp=0.5, jobs=2)",
@@ -298,6 +308,7 @@ def test_what_is_not_given_has_the_same_default(calls):
             "erase a -c x -k k -n --keep-empty --any-name",
             "erase(s, ['a'], 'x', 'k', dry_run=True, keep_empty=True, any_name=True)",
         ),
+        ("erase a -c x -k k -y --index b", "erase(s, ['a'], 'x', 'k', index='b')"),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod --ledger l.json --ledger-keys plain",
             "erase(s, 'n.t', 'x', 'k', table='iceberg', catalog='prod', ledger='l.json', ledger_keys='plain')",
@@ -356,6 +367,8 @@ def test_what_spark_refuses_is_one_sentence(spark_calls, monkeypatch, text, said
 @pytest.mark.parametrize("verb", ON_SPARK)
 def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits", "decryption"}
+    if verb in ("prune", "lookup", "find"):  # of the verbs there, `read` and `erase` use an index
+        here -= {"index"}
     if verb == "find":  # a table's live rows are known here
         here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's

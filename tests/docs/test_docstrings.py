@@ -70,14 +70,15 @@ def test_a_verb_says_what_it_returns_and_raises_and_has_an_example(verb: str) ->
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files of two row groups each that only filters can tell apart; a file of Hudi's, and a table of Paimon's."""
-    (tmp_path / "events").mkdir()
+    for folder in ("events", "staged"):
+        (tmp_path / folder).mkdir()
     for number, name in enumerate("ab"):
         ids = [4 * i + 2 * number + group for group in range(2) for i in range(500)]
         table = pa.table({"id": ids, "user": [f"u{i}" for i in ids]})
         path = tmp_path / "events" / f"{name}.parquet"
         pq.write_table(table, path, row_group_size=500)
         parquet_bloom.add(path, "id", fpp=1e-6)
-    pq.write_table(pa.table({"_hoodie_record_key": ["k1", "k2"]}), tmp_path / "base.parquet")
+    pq.write_table(pa.table({"_hoodie_record_key": ["k1", "k2"]}), tmp_path / "staged" / "base.parquet")
     with zipfile.ZipFile(ROOT / "fixtures" / "paimon_rust" / "append.zip") as packed:
         packed.extractall(tmp_path / "paimon")
     (tmp_path / "paimon" / "table").rename(tmp_path / "orders")

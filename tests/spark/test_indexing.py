@@ -61,6 +61,41 @@ def test_the_index_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(frame.inputFiles()) == 2  # with the dead one, which is not in the index
 
 
+def test_spark_reads_a_folder_and_the_one_above_alike_before_and_after(tmp_path: Path, mtime_stable: None) -> None:
+    session, root = spark(), tmp_path / "above" / "t"
+    write(root, range(4))
+    paths = [f"{root}{end}" for end in ("", "/", "/*", "/*/*.parquet", "/p=*")]
+    paths += [f"{root.parent}{end}" for end in ("", "/*", "/*/*/*.parquet")]
+
+    def rows(path: str, recursive: str) -> list[tuple[object, ...]] | str:
+        try:
+            return sorted(map(tuple, session.read.option("recursiveFileLookup", recursive).parquet(path).collect()))
+        except Exception as error:
+            return type(error).__name__ + str(error).partition("SQLSTATE")[0]
+
+    asked = [(path, recursive) for path in paths for recursive in ("true", "false")]
+    before = {each: rows(*each) for each in asked}
+    assert len(before[str(root.parent), "true"]) == 80
+    parquet_bloom.index.create(root, "id")
+    assert {each: rows(*each) for each in asked} == before
+
+
+def test_an_index_at_another_place_is_built_and_used_by_spark(tmp_path: Path, mtime_stable: None) -> None:
+    session, root, at = spark(), tmp_path / "t", tmp_path / "at"
+    write(root, range(3))
+    assert bloom.index.create(session, str(root), "id", fpp=0.001, at=at).built == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at", "t"]
+    frame = bloom.read(session, str(root), "id = '2-3'", index=at)
+    assert ([row.n for row in frame.collect()], len(frame.inputFiles())) == ([2], 1)
+    assert {row.status for row in bloom.erase(session, str(root), "id", ["2-3"], index=at).collect()} == {
+        "written",
+        "unchanged",
+    }
+    assert [row.files for row in parquet_bloom.index.show(root, at=at)] == [3]
+    with pytest.raises(ValueError, match="index= needs the path of one directory"):
+        bloom.erase(session, [str(root), str(at)], "id", ["2-3"], index=at)
+
+
 def reads(root: str) -> list[str]:
     """Returns what must be read of data files for a key that is nowhere: with the index, nothing."""
     log = RequestLog()
