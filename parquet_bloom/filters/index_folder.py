@@ -77,8 +77,8 @@ def folder_at(at: PathLike, root: str, *, storage_options: StorageOptions = None
     """Return the folder `at` a place, as that of the index of a directory."""
     fs, inner = resolve(root, filesystem, storage_options)
     place = os.fspath(at)
-    if is_local(fs) and "://" not in place:
-        place = resolve(place, None, None)[1]  # which is its name everywhere
+    if "://" not in place and (filesystem is None or is_local(fs)):
+        place = resolve(place, None, None)[1]  # for executors, too
     return Folder(
         place,
         storage_options=storage_options,
@@ -123,14 +123,14 @@ def required_folder(
     folder = folder_of(root, at, **options)
     if folder is None:
         raise UnsupportedError(
-            f"no index can lie beside {root}: {_why_none_beside(*_located(root, **options), root)}; {_SAY_WHERE}"
+            f"no index can lie beside {root}: {_why_none_beside(*_located(root, **options), root)}; {SAY_WHERE}"
         )
     if not folder.names() and (reason := _why_met(folder, _located(root, **options)[1])) is not None:
-        raise UnsupportedError(f"an index cannot lie in {folder.name}, {reason}; {_SAY_WHERE}")
+        raise UnsupportedError(f"an index cannot lie in {folder.name}, {reason}; {SAY_WHERE}")
     return folder
 
 
-_SAY_WHERE = "say with at= in which other folder to keep it"
+SAY_WHERE = "say with at= in which other folder to keep it"
 
 
 def _why_met(folder: Folder, root: str) -> str | None:

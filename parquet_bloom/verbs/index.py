@@ -36,7 +36,14 @@ from parquet_bloom.filters.index import (
     state_of,
 )
 from parquet_bloom.filters.index_build import OPEN, Access, Built, build, in_segments, why_no_rows, why_unsupported
-from parquet_bloom.filters.index_folder import folder_at, folder_inside, folder_of, moving_advice, required_folder
+from parquet_bloom.filters.index_folder import (
+    SAY_WHERE,
+    folder_at,
+    folder_inside,
+    folder_of,
+    moving_advice,
+    required_folder,
+)
 from parquet_bloom.filters.index_versions import (
     adopt,
     blocks_bytes,
@@ -431,7 +438,11 @@ def build_index(
     )
     if columns:
         _check_columns(building, columns)
-    return building.run(set_to=columns)
+    try:
+        return building.run(set_to=columns)
+    except PermissionError as error:  # in a store, which does not tell before
+        problem = f"the index cannot be written to {building.folder.name}: {describe_error(error)}"
+        raise UnsupportedError(f"{problem}; {SAY_WHERE}") from error
 
 
 def purge(

@@ -80,7 +80,8 @@ def test_spark_reads_a_folder_and_the_one_above_alike_before_and_after(tmp_path:
     assert {each: rows(*each) for each in asked} == before
 
 
-def test_an_index_at_another_place_is_built_and_used_by_spark(tmp_path: Path, mtime_stable: None) -> None:
+def test_an_index_at_another_place_is_built_and_used_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.storage.listing.MTIME_STABLE_SECONDS", 2.1)
     session, root, at = spark(), tmp_path / "t", tmp_path / "at"
     write(root, range(3))
     assert bloom.index.create(session, str(root), "id", fpp=0.001, at=at).built == 3

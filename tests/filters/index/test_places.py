@@ -177,6 +177,16 @@ def test_without_leave_to_write_there_it_asks_for_another_place(tmp_path: Path, 
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
 
 
+def test_where_a_store_refuses_to_write_it_asks_for_another_place(tmp_path: Path, monkeypatch: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("Access Denied")
+
+    root = made(tmp_path / "lake")
+    monkeypatch.setattr(Folder, "create", refuse)
+    with pytest.raises(UnsupportedError, match=r"lake.bloom-index: Access Denied; say with at= in which other folder"):
+        index.create(root, "id")
+
+
 def test_the_top_of_a_disk_or_a_store_has_nothing_beside_it() -> None:
     from parquet_bloom.filters.index_folder import folder_of
 
