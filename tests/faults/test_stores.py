@@ -53,10 +53,10 @@ VERBS = {
     "probe-absent": Verb("probe s3://faults/filtered/x.parquet id 4", codes=(0,)),
     "prune": Verb("prune s3://faults/filtered --where id=3", finds=True),
     "prune-absent": Verb("prune s3://faults/filtered --where id=4", codes=(0,)),
-    "prune-index": Verb("prune s3://faults/indexed --where id=3", finds=True),
+    "prune-index": Verb("prune s3://faults/lakes/indexed --where id=3", finds=True),
     "lookup": Verb("lookup s3://faults/filtered -c id -k KEYS", finds=True),
-    "index-create": Verb("index create s3://faults/plain -c id"),
-    "index-drop": Verb("index drop s3://faults/indexed"),
+    "index-create": Verb("index create s3://faults/lakes/plain -c id"),
+    "index-drop": Verb("index drop s3://faults/lakes/indexed"),
 }
 
 
@@ -113,12 +113,12 @@ def world(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     direct.create_bucket(Bucket=BUCKET)
     for key, size in ((SMALL, 20_000), (LARGE, 6_000_000), (FILTERED, 20_000)):
         direct.put_object(Bucket=BUCKET, Key=key, Body=_blob(size))
-    for folder in ("plain", "indexed"):
+    for folder in ("lakes/plain", "lakes/indexed"):
         direct.put_object(Bucket=BUCKET, Key=f"{folder}/x.parquet", Body=_blob(20_000))
     fs = connected(endpoint)
     add(f"{BUCKET}/{FILTERED}", "id", filesystem=fs)
     options = {**KEYS, "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
-    index.create(f"s3://{BUCKET}/indexed", "id", storage_options=options)
+    index.create(f"s3://{BUCKET}/lakes/indexed", "id", storage_options=options)
     keys = tmp_path_factory.mktemp("keys") / "keys.txt"
     keys.write_text("3\n4\n")
     with faulty(endpoint) as store:

@@ -64,17 +64,17 @@ def make(folder: Path) -> None:
     for name, missing in (("a", 100), ("b", 3000)):
         (folder / "cut" / f"{name}.parquet").write_bytes(whole[:-missing])
     (folder / "keys.txt").write_text("".join(f"{key}\n" for key in (*KEYS, 9)))
-    for name in ("lake", "other", "stale"):
+    for name in ("lakes/lake", "lakes/other", "lakes/stale"):
         (folder / name / "part").mkdir(parents=True)
         for number in range(2):
             pq.write_table(rows.slice(1000 * number, 1000), folder / name / "part" / f"{number}.parquet")
     from parquet_bloom.storage import listing
 
     listing.MTIME_STABLE_SECONDS = -1
-    parquet_bloom.index.create(folder / "lake", "id")
-    parquet_bloom.index.create(folder / "stale", "id")
+    parquet_bloom.index.create(folder / "lakes" / "lake", "id")
+    parquet_bloom.index.create(folder / "lakes" / "stale", "id")
     late = pa.table({"id": pa.array(range(5000, 7000, 2), pa.int64()), "name": ["late"] * 1000})
-    pq.write_table(late, folder / "stale" / "part" / "2.parquet")
+    pq.write_table(late, folder / "lakes" / "stale" / "part" / "2.parquet")
 
 
 def checksums(data: bytes) -> bytes:
@@ -409,15 +409,15 @@ VERBS: dict[str, Verb] = {
     "probe": Verb(["probe", "filtered.parquet", "id", "8"]),
     "probe-absent": Verb(["probe", "filtered.parquet", "id", "9"], codes=(0,)),
     "prune": Verb(["prune", "filtered.parquet", "--where", "id = 8"]),
-    "prune-index": Verb(["prune", "lake", "--where", "id = 2008"], (says("part/1.parquet"),)),
-    "prune-exact": Verb(["prune", "lake", "--exact", "--where", "id = 2008"], (says("part/1.parquet"),)),
+    "prune-index": Verb(["prune", "lakes/lake", "--where", "id = 2008"], (says("part/1.parquet"),)),
+    "prune-exact": Verb(["prune", "lakes/lake", "--exact", "--where", "id = 2008"], (says("part/1.parquet"),)),
     "lookup": Verb(
-        ["lookup", "stale", "-c", "id", "-k", "keys.txt"],
+        ["lookup", "lakes/stale", "-c", "id", "-k", "keys.txt"],
         (says("part/0.parquet", "part/1.parquet", "part/2.parquet"),),
     ),
-    "index-create": Verb(["index", "create", "other", "-c", "id"], (finds("other", *_LAKE),), repeats=False),
-    "index-refresh": Verb(["index", "refresh", "stale"], (finds("stale", *_STALE),)),
-    "index-drop": Verb(["index", "drop", "lake"], (finds("lake", *_LAKE),), repeats=False),
+    "index-create": Verb(["index", "create", "lakes/other", "-c", "id"], (finds("lakes/other", *_LAKE),), repeats=False),
+    "index-refresh": Verb(["index", "refresh", "lakes/stale"], (finds("lakes/stale", *_STALE),)),
+    "index-drop": Verb(["index", "drop", "lakes/lake"], (finds("lakes/lake", *_LAKE),), repeats=False),
     "add-in-a-table": Verb(["add", "NAME", "-c", "id"], (stays,), maker=make_delta),
     "add-table-delta": Verb(
         ["add", "delta", "--table", "delta", "-c", "id", "--jobs", "1"],
@@ -440,7 +440,7 @@ VERBS: dict[str, Verb] = {
 
 def held(folder: Path) -> dict[str, bytes]:
     """Returns the files of a folder but those of an index, which readers take for what they are."""
-    paths = [path for path in folder.rglob("*") if ".bloom-index" not in path.parts and path.is_file()]
+    paths = [path for path in folder.rglob("*") if ".bloom-index" not in str(path) and path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
