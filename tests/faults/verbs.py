@@ -415,7 +415,9 @@ VERBS: dict[str, Verb] = {
         ["lookup", "lakes/stale", "-c", "id", "-k", "keys.txt"],
         (says("part/0.parquet", "part/1.parquet", "part/2.parquet"),),
     ),
-    "index-create": Verb(["index", "create", "lakes/other", "-c", "id"], (finds("lakes/other", *_LAKE),), repeats=False),
+    "index-create": Verb(
+        ["index", "create", "lakes/other", "-c", "id"], (finds("lakes/other", *_LAKE),), repeats=False
+    ),
     "index-refresh": Verb(["index", "refresh", "lakes/stale"], (finds("lakes/stale", *_STALE),)),
     "index-drop": Verb(["index", "drop", "lakes/lake"], (finds("lakes/lake", *_LAKE),), repeats=False),
     "add-in-a-table": Verb(["add", "NAME", "-c", "id"], (stays,), maker=make_delta),

@@ -13,7 +13,7 @@ import pytest
 from stores import KEYS, Calls, connected
 
 from parquet_bloom import Cache, index, prune
-from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.errors import ParquetBloomError, UnsupportedError
 from parquet_bloom.filters import index_versions
 from parquet_bloom.filters.index import newest
 from parquet_bloom.filters.index_folder import folder_of
@@ -118,6 +118,35 @@ def test_one_row_of_blocks_is_read_for_a_key(lake: Lake) -> None:
     _, log, _ = counted(lake, "other = -1", Cache())
     sizes = [len(r) for name, r in log.requests if "/_bloom-blocks-" in name]
     assert sizes == [2 * 32 + 4]
+
+
+def test_in_a_store_one_inside_is_moved_too(lake: Lake) -> None:
+    lake.put("a.parquet", 1, 2)
+    options = {"storage_options": lake.options}
+    index.create(lake.root, "id", **options)
+    for name in lake.names():
+        lake.other.mv(f"{lake.root}.bloom-index/_bloom-{name}", f"{lake.root}/_bloom_index/{name}")
+    assert lake.kept("id = -1", cache=Cache(0)) == []  # by the file's own filter
+    assert not index.show(lake.root, **options).exists
+    assert [(row.column, row.files) for row in index.refresh(lake.root, **options)] == [("id", 1)]
+    assert [name.partition("-")[0] for name in lake.names()] == ["00000001.json", "blocks", "entries", "states"]
+    assert not lake.other.find(f"{lake.root}/_bloom_index")
+
+
+def test_a_bucket_has_nothing_beside_it(lake: Lake) -> None:
+    lake.put("a.parquet", 1)
+    bucket = lake.root.rpartition("/")[0]
+    options = {"storage_options": lake.options}
+    with pytest.raises(UnsupportedError, match="it is the top of a disk or a store; say with at="):
+        index.create(bucket, "id", **options)
+    with pytest.raises(UnsupportedError, match="which is in the directory that it is of"):
+        index.create(bucket, "id", at=f"{bucket}/index", **options)
+    lake.put("k=1/b.parquet", 1)
+    with pytest.raises(UnsupportedError, match="name=value in its path are partitions"):
+        index.create(f"{lake.root}/k=1", "id", **options)
+    elsewhere = f"{bucket}/indexes/lake"
+    assert index.create(lake.root, "id", at=elsewhere, **options).exists
+    assert lake.kept("id = -1", index=elsewhere, cache=Cache(0)) == []
 
 
 # ---- calls that fail ---------------------------------------------------------------------
