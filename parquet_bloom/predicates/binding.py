@@ -42,15 +42,16 @@ from parquet_bloom.predicates.tree import (
     Text,
     listed_together,
 )
-from parquet_bloom.predicates.typing import is_beyond_bigint, readings
+from parquet_bloom.predicates.typing import is_beyond_bigint, is_integer, readings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns, Unproved
-from parquet_bloom.values.encoding import encode_literal, why_uncountable, why_untrusted
+from parquet_bloom.values.encoding import ALIKE_DIGITS, encode_literal, why_uncountable, why_untrusted
 from parquet_bloom.values.ordering import Point, kernel_point, literal_interval
 from parquet_bloom.values.statistics import StatisticsReader
 
 _Result = TypeVar("_Result")
+_Error = TypeVar("_Error", bound=Exception)
 
 # ---- binding -----------------------------------------------------------------------------
 
@@ -89,20 +90,25 @@ class Findings:
         """The tests of columns that files hold as different types, which can prune nothing.
 
         An engine compares such a column in one type, and which one is not known: 9 < 10, and '10' < '9'. Some even
-        read one file in another's type, and round.
+        read one file in another's type, and round. So it does not matter whether a literal fits the type of a file.
         """
         return frozenset(number for number, kinds in self.kinds.items() if len(kinds) > 1)
 
-    def note_kind(self, number: int, leaf: LeafColumn) -> None:
-        """Note the type of a test's column in a file."""
-        self.kinds.setdefault(number, set()).add(comparable_type(leaf))
+    def note_kind(self, number: int, kind: str) -> None:
+        """Note the type of a test's column in a file, see `comparable_type`, before its literals are looked at."""
+        self.kinds.setdefault(number, set()).add(kind)
+
+    def note_error(self, number: int, error: ParquetBloomError) -> None:
+        """Note why a test does not fit a file."""
+        self.errors[number] = most_telling([self.errors.get(number, error), error])
 
     def merge(self, other: Findings) -> None:
         """Add the findings about the same condition in other files."""
         self.bound |= other.bound
         for number, kinds in other.kinds.items():
             self.kinds.setdefault(number, set()).update(kinds)
-        self.errors = other.errors | self.errors
+        for number, error in other.errors.items():
+            self.note_error(number, error)
 
     def merge_recorded(self, other: Findings, columns: Sequence[str], *, case_sensitive: bool) -> None:
         """Add the findings about a table's own `columns`, some of which have an unknown type."""
@@ -114,13 +120,18 @@ class Findings:
                 if (name if case_sensitive else name.casefold()) in names:
                     self.bound.add(number)
                     continue
-            self.errors.setdefault(number, error)
+            self.note_error(number, error)
 
     def raise_unless_bound(self) -> None:
         """Raise the first error of a test that could not be bound in any file."""
         for number, error in sorted(self.errors.items()):
             if number not in self.bound:
                 raise error
+
+
+def most_telling(errors: Sequence[_Error]) -> _Error:
+    """Return the first error about a literal, else the first: another file may only lack the column."""
+    return next((error for error in errors if isinstance(error, LiteralError)), errors[0])
 
 
 def without_conflicts(
@@ -212,9 +223,10 @@ class Binder:
         if constants and not matching and not are_above:
             return self._bind_partition(number, node, constants, is_sure=False)
         if len(matching) != 1:
-            return Fixed(self._unbound(number, node.column, columns, matching, constants))
+            return Fixed(self._unbound(number, node, columns, matching, constants))
         if number in self._conflicting:
             return self._of_different_types(node)
+        self._note(number, node, comparable_type(matching[0]))
         if self._view and (reason := self._view.why_other(matching[0])):
             self.findings.bound.add(number)
             return Fixed(Verdict(MIGHT, reason))
@@ -238,17 +250,20 @@ class Binder:
             try:
                 self._of_leaf[number, leaf] = self._column_test(number, leaf, node)
             except LiteralError as error:
-                self.findings.errors.setdefault(number, error)
+                self.findings.note_error(number, error)
                 return Fixed(Verdict(MIGHT, str(error)))
-        knows_type = self._view is not None and self._view.knows_types
-        self._accept(number, node, "the engine's" if knows_type else comparable_type(leaf))
+        self.findings.bound.add(number)
         return self._of_leaf[number, leaf]
 
-    def _accept(self, number: int, node: _Test, kind: str) -> None:
-        self.findings.bound.add(number)
+    def _note(self, number: int, node: _Test, kind: str) -> None:
+        knows_types = self._view is not None and self._view.knows_types
         # Nulls are the same in any type; but folders that not all files have may not be partitions.
-        kind = "column" if isinstance(node, IsNull) and kind != "partition" else kind
-        self.findings.kinds.setdefault(number, set()).add(kind)
+        is_any = kind != "partition" and (knows_types or isinstance(node, IsNull))
+        self.findings.note_kind(number, "column" if is_any else kind)
+
+    def _accept(self, number: int, node: _Test, kind: str) -> None:
+        self._note(number, node, kind)
+        self.findings.bound.add(number)
 
     def _is_same(self, path: ColumnPath, wanted: ColumnPath) -> bool:
         if self._case_sensitive:
@@ -258,22 +273,23 @@ class Binder:
     def _unbound(
         self,
         number: int,
-        path: ColumnPath,
+        node: _Test,
         columns: tuple[LeafColumn, ...],
         matching: list[LeafColumn],
         above: Sequence[str],
     ) -> Verdict:
-        name = format_path(path)
+        path, name = node.column, format_path(node.column)
         if matching:
-            self.findings.bound.add(number)
+            for leaf in matching:
+                self._accept(number, node, comparable_type(leaf))
             return Verdict(MIGHT, f"{name} matches {len(matching)} columns")
         if any(self._is_same(leaf.path[: len(path)], path) for leaf in columns):
-            self.findings.bound.add(number)
+            self._accept(number, node, "group")
             return Verdict(MIGHT, f"{name} is a group of columns")
         names = [leaf.name for leaf in columns]
         folder = f"{name}={above[0]} is above the given path, so it is not a partition" if above else None
         advice = folder and f"{folder}; give the folder that contains it"
-        self.findings.errors.setdefault(number, ColumnNotFoundError(name, names, advice=advice))
+        self.findings.note_error(number, ColumnNotFoundError(name, names, advice=advice))
         return Verdict(MIGHT, f"the file has no column {name}")
 
     def _column_test(self, number: int, leaf: LeafColumn, node: _Test) -> BoundPredicate:
@@ -285,12 +301,12 @@ class Binder:
                 op, keeps_nulls = "<>" if is_negated else "=", False
                 if is_negated and any(isinstance(value, Text) for value in values):
                     return Fixed(Verdict(MIGHT, "engines evaluate NOT IN with text differently"))
-            case Comparison("<=>", _, Text(), _) if comparable_type(leaf) != "bytes":
+            case Comparison("<=>", _, Text(), _) if not is_read_as_bytes(leaf):
                 return Fixed(Verdict(MIGHT, "Spark reads text that does not fit the type as NULL, which <=> can match"))
             case Comparison(op, _, value, is_negated):
                 keeps_nulls = op == "<=>" and is_negated
                 op, values = node.plain_op, (value,)
-                if op not in ("=", "<>") and is_beyond_bigint(leaf, value):
+                if op not in ("=", "<>") and is_integer(leaf) and is_beyond_bigint(value):
                     keeps_nulls = True
         if any(value is None for value in values):
             return Fixed(Verdict(MIGHT, "the values include NULL"))
@@ -343,24 +359,28 @@ _MEMO_SIZE = 256
 
 
 def comparable_type(leaf: LeafColumn) -> str:
-    """Return a name that two types share if engines convert between them without loss, or not at all."""
-    logical, name = leaf.logical_type, leaf.logical_type.name if leaf.logical_type else None
-    match leaf.physical_type:
-        case _ if leaf.text_rule:
-            return leaf.text_rule  # Spark reads all files with the schema of one, which may have this rule or not
-        case _ if logical and name in ("DECIMAL", "TIME", "TIMESTAMP"):
-            return f"{name} {logical.scale} {logical.unit} {logical.is_adjusted_to_utc}"
-        case _ if name in ("DATE", "FLOAT16", "UUID"):
-            return str(name)
-        case PhysicalType.INT32 | PhysicalType.INT64:
-            is_narrow = name == "INTEGER" and logical and (not logical.is_signed or logical.bit_width < _WHOLE_BITS)
-            return str(logical) if is_narrow else "integer"  # Spark truncates wider integers to a narrow type
-        case PhysicalType.BYTE_ARRAY:
-            return "bytes"
-    return leaf.physical_type.name
+    """Return a name that two types share only if all engines read files of both as values that compare alike.
+
+    That is so of a type and itself, of those in `INTEGERS`, and of DECIMALs of one scale and up to `ALIKE_DIGITS`
+    digits, however stored: engines read them with the digits of the widest. Of any other two, nothing is known.
+    """
+    if leaf.text_rule:
+        return leaf.text_rule  # Spark reads all files with the schema of one, which may have this rule or not
+    logical = leaf.logical_type
+    if logical is not None and logical.name == "DECIMAL":
+        return f"DECIMAL of scale {logical.scale}" if 0 < logical.precision <= ALIKE_DIGITS else str(logical)
+    return "integer" if leaf.type_name in INTEGERS else leaf.type_name
 
 
-_WHOLE_BITS = 32
+INTEGERS = frozenset({"INT32", "INT32 UNKNOWN", "INT64"})
+"""Integers that compare alike; UNKNOWN holds nulls only. Spark cuts others to 8 or 16 bits if one file has so many."""
+
+
+def is_read_as_bytes(leaf: LeafColumn) -> bool:
+    """Return whether engines that know a column's type read it byte by byte, be it called a text or not."""
+    logical = leaf.logical_type.name if leaf.logical_type else None
+    is_bytes = leaf.physical_type is PhysicalType.BYTE_ARRAY and logical in (None, "STRING", "ENUM", "JSON", "BSON")
+    return is_bytes and not leaf.text_rule
 
 
 def _evaluate_partition(node: _Test, constants: Sequence[str]) -> Verdict:

@@ -12,6 +12,7 @@ from math import ceil, floor
 from typing import Any
 
 from parquet_bloom.predicates.tree import Comparison, In, IsNull, Listed, Text, TimestampText
+from parquet_bloom.predicates.typing import is_beyond_bigint
 from parquet_bloom.storage.partitions import NULL_NAME
 
 _NULL_TEXTS = ("", "null", NULL_NAME.lower())
@@ -23,19 +24,16 @@ _NULL_TEXTS = ("", "null", NULL_NAME.lower())
 
 def might_hold(node: Comparison | In | IsNull, constant: str) -> bool:
     """Return False only if the test is proved to be false or unknown for this constant in every engine."""
-    is_perhaps_null = constant.lower() in _NULL_TEXTS
+    if constant.lower() in _NULL_TEXTS and might_hold_null(node):
+        return True
     match node:
-        case IsNull(_, is_negated):
-            return is_negated or is_perhaps_null
+        case IsNull(_, is_negated) | Comparison("<=>", _, None, is_negated):
+            return is_negated
         case In(_, values, is_negated):
             if is_negated:
                 return all(_might_hold("<>", constant, value) for value in values)
             return any(_might_hold("=", constant, value) for value in values)
-        case Comparison("<=>", _, None, is_negated):
-            return is_negated or is_perhaps_null
-        case Comparison(op, _, value, is_negated):
-            if op == "<=>" and is_perhaps_null and (is_negated or isinstance(value, Text)):
-                return True  # a text that does not fit the type is NULL to Spark
+        case Comparison(_, _, value):
             return _might_hold(node.plain_op, constant, value)
     return True
 
@@ -46,9 +44,12 @@ def might_hold_null(node: Comparison | In | IsNull) -> bool:
         case IsNull(_, is_negated):
             return not is_negated
         case Comparison("<=>", _, value, is_negated):
+            # A text that does not fit the type is NULL to Spark.
             return isinstance(value, Text) or (value is None) != is_negated
         case In(_, (), is_negated):
             return is_negated
+        case Comparison(_, _, value):
+            return node.plain_op not in ("=", "<>") and is_beyond_bigint(value)
     return False
 
 

@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parquet_bloom.errors import LiteralError, UnsupportedError
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType, format_path
 from parquet_bloom.predicates.tree import And, Comparison, Constant, In, IsNull, Listed, Not, Opaque, Or, Predicate
-from parquet_bloom.predicates.typing import is_beyond_bigint, readings
+from parquet_bloom.predicates.typing import is_beyond_bigint, is_integer, readings
 from parquet_bloom.values.encoding import (
     DECIMAL_DIGITS,
     GREGORIAN_FROM,
@@ -38,6 +39,7 @@ from parquet_bloom.values.literals import (
     FloatLiteral,
     Null,
     Timestamp,
+    from_decimal,
     normalize_literal,
 )
 from parquet_bloom.values.text import zone_of
@@ -160,7 +162,8 @@ class _Compiler:
         literal = _literal(name, column, value, self._timezone)
         if isinstance(literal, Null):
             return _is_null if op == "<=>" else _unknown
-        if op[0] in "<>" and op not in ("<>", "<=>") and column.leaf and is_beyond_bigint(column.leaf, value):
+        is_order = op[0] in "<>" and op not in ("<>", "<=>")
+        if is_order and column.leaf and is_integer(column.leaf) and is_beyond_bigint(value):
             raise UnsupportedError(f"{name} has no value beyond {literal_text(value)}, and Spark orders NULL there")
         scale = _scale(name, column, literal)
         if op == "<>":
@@ -318,7 +321,9 @@ def _scale(name: str, column: Typed, literal: Any) -> _Scale:
             return _floats()
         bits = kind.bit_width
         least, most = (0, (1 << bits) - 1) if str(kind)[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
-        return _whole(kind, least, most, lambda one: _in_decimal(name, one, 20, 0))
+        return _whole(
+            kind, least, most, lambda one: Fraction(one) if isinstance(one, int) else _in_decimal(name, one, 20, 0)
+        )
     if pa.types.is_floating(kind):
         return _floats()
     if pa.types.is_decimal(kind):
@@ -370,13 +375,11 @@ def plain_array(array: Any) -> Any:
 
 def _in_decimal(name: str, literal: Any, integer_digits: int, scale: int) -> Fraction:
     """Return an exact number. Raises `UnsupportedError` where no DECIMAL holds it and the column's values."""
-    if isinstance(literal, DecimalLiteral):
-        digits, places = literal.integer_digits, literal.scale
-        is_read = integer_digits + scale <= DECIMAL_DIGITS  # by Spark, which knows no wider column
-        if is_read and max(digits, integer_digits) + max(places, scale) > DECIMAL_DIGITS:
-            raise UnsupportedError(f"Spark rounds {name} and {literal.value} to compare them")
-        return Fraction(literal.value)
-    return Fraction(literal)
+    exact = from_decimal(Decimal(literal)) if isinstance(literal, int) else literal  # as Spark types an integer here
+    is_read = integer_digits + scale <= DECIMAL_DIGITS  # by Spark, which knows no wider column
+    if is_read and max(exact.integer_digits, integer_digits) + max(exact.scale, scale) > DECIMAL_DIGITS:
+        raise UnsupportedError(f"Spark rounds {name} and {exact.value} to compare them")
+    return Fraction(exact.value)
 
 
 def _whole(
@@ -427,8 +430,6 @@ _FUNCTIONS = {
 
 
 def _decimals(name: str, kind: Any) -> _Scale:
-    from decimal import Decimal
-
     scale, most = kind.scale, 10**kind.precision - 1
 
     def place(literal: Any) -> Fraction:

@@ -59,13 +59,24 @@ def is_float(leaf: LeafColumn) -> bool:
     return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
 
 
-def is_beyond_bigint(leaf: LeafColumn, value: Any) -> bool:
-    """Return whether a number is beyond a 64-bit column's range: Spark 4 then orders NULL as if it were a value."""
+def is_beyond_bigint(value: Any) -> bool:
+    """Return whether a number is beyond BIGINT: Spark 4 then orders NULL as if it were a value of an integer column."""
     literal = normalize_literal(value.value if isinstance(value, Listed) else value)
     exact = literal.value if isinstance(literal, DecimalLiteral) else literal
-    if leaf.physical_type is not PhysicalType.INT64 or not isinstance(exact, int | Decimal):
+    if not isinstance(exact, int | Decimal) or (isinstance(exact, Decimal) and exact.is_nan()):
         return False
-    return not -(2**63) <= exact < 2**63
+    return not -(2**63) <= exact <= 2**63 - 1
+
+
+def is_integer(leaf: LeafColumn) -> bool:
+    """Return whether Spark reads a column as an integer: it reads one of 64 unsigned bits as a DECIMAL."""
+    logical = leaf.logical_type
+    if leaf.physical_type not in (PhysicalType.INT32, PhysicalType.INT64):
+        return False
+    return logical is None or (logical.name == "INTEGER" and (logical.is_signed or logical.bit_width < _BIGINT_BITS))
+
+
+_BIGINT_BITS = 64
 
 
 def _as_float(number: int | Decimal) -> float:

@@ -92,6 +92,7 @@ from parquet_bloom.values.text import (
 NANOSECONDS = {"MILLIS": MILLISECOND, "MICROS": MICROSECOND, "NANOS": 1}
 EPOCH_JULIAN_DAY = 2_440_588
 DECIMAL_DIGITS = 38  # what Spark and DuckDB hold; beyond, they round, or compare as DOUBLE
+ALIKE_DIGITS = 28  # a DECIMAL of fewer may be read with as many, beside another file that has them
 _MAX_DECIMAL_BYTES = 32  # 76 digits, the most that any engine writes
 
 GREGORIAN_FROM = date(1582, 10, 15).toordinal() - EPOCH_ORDINAL
@@ -215,9 +216,15 @@ def _require_common_decimal(integer_digits: int, scale: int, literal: DecimalLit
         raise _Unprovable(f"column and literal do not fit one DECIMAL of {DECIMAL_DIGITS} digits, so engines round")
 
 
-def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
+def integer_digits(leaf: LeafColumn) -> int:
+    """Return how many digits before the point a DECIMAL column may be read with."""
     precision, scale = _precision_and_scale(leaf)
-    _require_common_decimal(precision - scale, scale, literal)
+    return max(precision, ALIKE_DIGITS) - scale
+
+
+def _decimal(leaf: LeafColumn, literal: DecimalLiteral) -> Iterator[bytes]:
+    _, scale = _precision_and_scale(leaf)
+    _require_common_decimal(integer_digits(leaf), scale, literal)
     unscaled = Fraction(literal.value) * 10**scale
     if unscaled.denominator == 1:
         yield from _unscaled(leaf, int(unscaled))

@@ -273,6 +273,7 @@ class _Answer:
         search = self._search
         found: dict[Source, list[Hit]] = {}
         lacking: dict[Source, ColumnNotFoundError] = {}
+        unfit: list[LiteralError] = []
         for source, outcome in outcomes(self._opened.sources, search, progress=progress, log=self._log):
             if not isinstance(outcome, Exception):
                 found[source] = outcome
@@ -288,16 +289,18 @@ class _Answer:
                 else:
                     lacking[source] = outcome  # none of its rows has a key
             elif isinstance(outcome, LiteralError):
-                raise outcome
+                unfit.append(outcome)
             else:
                 self._fail(source, outcome)
+        if search.findings.conflicting and self._declared is None:
+            raise UnsupportedError(why_conflicting(format_path(search.path)))
+        if unfit:
+            raise unfit[0]
         if lacking and not found and not self._failed:
             raise next(iter(lacking.values()))
         if self._has_other_spelling():
             for source, error in lacking.items():
                 self._fail(source, error)
-        if search.findings.conflicting and self._declared is None:
-            raise UnsupportedError(why_conflicting(format_path(search.path)))
         return {source: hits for source in self._opened.sources if (hits := found.get(source))}
 
     @property

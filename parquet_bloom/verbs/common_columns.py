@@ -221,7 +221,7 @@ class CommonColumns:
                 for leaf in file.footer.leaves
                 if (shown := shown_as.get(leaf.path[0])) is not None
             }
-            leaves |= {path: leaf for path, leaf in of_file.items() if path not in leaves or not _is_proleptic(leaf)}
+            leaves |= {path: leaf for path, leaf in of_file.items() if path not in leaves or not _is_vague(leaf)}
             if declared is not None:
                 declared.see(of_file)
         own_types = [one if declared is None else declared.undeclared(one) for one in schemas.values()]
@@ -324,8 +324,10 @@ class CommonColumns:
         return chosen
 
 
-def _is_proleptic(leaf: LeafColumn) -> bool:
-    return leaf.logical_type is not None and leaf.logical_type.is_proleptic
+def _is_vague(leaf: LeafColumn) -> bool:
+    """Return whether a leaf says less of what literals mean than one of another file may."""
+    logical = leaf.logical_type
+    return logical is not None and (logical.is_proleptic or logical.name == "UNKNOWN")
 
 
 def _is_typed(texts: Iterable[Mapping[str, str | None]], name: str) -> bool:

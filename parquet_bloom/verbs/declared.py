@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path
-from parquet_bloom.predicates.binding import comparable_type
+from parquet_bloom.predicates.binding import comparable_type, is_read_as_bytes
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.tables.snapshots import Columns, TableFiles
@@ -58,6 +58,8 @@ class Declared:
         path = self._only or leaf.path
         own = self.typed.get(path)
         if own is None or comparable_type(own) == comparable_type(leaf):
+            return None
+        if is_read_as_bytes(own) and is_read_as_bytes(leaf):
             return None
         return f"{format_path(path)} is {own.type_name} in the table and {leaf.type_name} in the file"
 

@@ -30,7 +30,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.filters.index_folder import indexes_of
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path
-from parquet_bloom.predicates.binding import why_conflicting
+from parquet_bloom.predicates.binding import most_telling, why_conflicting
 from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
@@ -165,7 +165,7 @@ class TableErasure:
             and len(errors) == len(hits)
             and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors)
         ):
-            raise errors[0]
+            raise most_telling(errors)
 
         def planned(source: Source) -> _Task:
             file, outcome = files[source], hits.get(source, [])

@@ -27,6 +27,7 @@ from parquet_bloom.values.encoding import (
     ZONES_AGREED_FROM,
     Encodings,
     encode_literal,
+    integer_digits,
     is_never_rebased,
     literal_text,
     parse_literal,
@@ -624,7 +625,7 @@ def _of_decimals(leaf: LeafColumn, keys: Keys) -> _Entries | None:
         return None
     wide = pa.decimal128(DECIMAL_DIGITS, 0)
     scale = logical.scale
-    if max(logical.precision - scale, kind.precision - kind.scale) + max(scale, kind.scale) > DECIMAL_DIGITS:
+    if max(integer_digits(leaf), kind.precision - kind.scale) + max(scale, kind.scale) > DECIMAL_DIGITS:
         nothing = pa.nulls(len(keys), wide)
         return _Entries(nothing, nothing, unprovable=pc.is_valid(keys.shown))
     values: Any = keys.shown

@@ -25,7 +25,7 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
-from parquet_bloom.predicates.binding import Findings, View, why_conflicting
+from parquet_bloom.predicates.binding import Findings, View, comparable_type, most_telling, why_conflicting
 from parquet_bloom.predicates.evaluation import FileWithFooter
 from parquet_bloom.results import NOT_UNICODE, FailedFile, in_unicode
 from parquet_bloom.storage.cache import SHARED, Cache, cached_filters, filter_of, footer_of
@@ -165,6 +165,11 @@ class Search:
         self._last = leaf, self.sets[kind], self.readers[leaf]
         return self._last[1:]
 
+    def note_type(self, leaf: LeafColumn) -> None:
+        """Note the type of the column in a file, whether or not the keys fit it."""
+        if self.view is None or not self.view.knows_types:
+            self.findings.note_kind(_KEYS, comparable_type(leaf))
+
     @property
     def conflict(self) -> Hit | None:
         """The hit of each file, if the files that were looked at hold the column as different types."""
@@ -200,11 +205,10 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Se
     else:
         seen = source.find_leaf(search.leaves(footer), path)
         leaf = footer.leaves[seen.index]
+    search.note_type(leaf)
     if search.view and (reason := search.view.why_other(seen)):
         return _Searched([Hit(None, None, reason)])
     search.bound(leaf)  # raises what concerns the keys
-    if search.view is None or not search.view.knows_types:
-        search.findings.note_kind(_KEYS, leaf)
     filters = () if leaf.text_rule else (*filters_in_footer(footer), *kept.filters)
     may_hold = _by_other_formats(filters, leaf, search)
     if (passed := search.by_index.get(source)) is not None and not leaf.text_rule:
@@ -254,9 +258,9 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
         leaf = next((leaf for leaf in file.schema.leaves if leaf.path == path), None)
         if leaf is None or leaf.index not in file.filters:
             continue
+        search.note_type(leaf)
         with contextlib.suppress(LiteralError):
             keys, _ = search.bound(leaf)
-            search.findings.note_kind(_KEYS, leaf)
             if not keys.unprovable and not why_uncountable(leaf):
                 if not probed or probed[-1][1] is not keys:
                     hashes.update(dict.fromkeys(array("Q", keys.hashes + keys.wide.hashes)))
@@ -581,7 +585,7 @@ def _hits(
     log: RequestLog | None,
 ) -> Iterator[tuple[str | None, Sequence[Hit]]]:
     """Yield the name of each file with its hits."""
-    refused: ColumnNotFoundError | LiteralError | None = None
+    refused: list[ColumnNotFoundError | LiteralError] = []
     understood = False
     held: list[tuple[str, list[Hit]]] = []  # until one file is understood, none is announced
     seen: dict[Source, None] = {}  # but what is not Parquet
@@ -590,7 +594,7 @@ def _hits(
         if isinstance(outcome, Exception):
             failed[source.name] = FailedFile(source.name, describe_error(outcome))
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
-            refused = refused or outcome
+            refused.append(outcome)
         elif isinstance(outcome, Exception) and strict:
             raise outcome
         else:
@@ -599,10 +603,10 @@ def _hits(
         if understood:
             yield from held
             held.clear()
+    if refused and not understood:
+        raise most_telling(refused)
     if (hit := search.conflict) is not None:  # known only now that every footer was seen
         yield from ((source.name, [hit]) for source in seen)
-    if refused and not understood:
-        raise refused
 
 
 def outcomes(

@@ -100,8 +100,8 @@ def test_the_type_that_an_index_knows_counts_too(tmp_path: Path) -> None:
     assert set(paths) <= {*lookup(tmp_path, "c", [float(HUGE)]).to_arrow()["path"].to_pylist()}
 
 
-def test_a_file_that_cannot_be_compared_with_the_keys_is_not_another_type(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_compared_with_the_keys_has_another_type_all_the_same(tmp_path: Path) -> None:
     paths = lake(tmp_path, pa.array([1]), pa.array(["a"]), pa.array([5]))
-    assert candidates(paths, [5]) == {5: {paths[1], paths[2]}}
+    assert candidates(paths, [5])[5] >= {*paths}
     with pytest.raises(LiteralError):
         lookup(paths[1], "c", [5])

@@ -73,9 +73,9 @@ def test_groups_of_columns(tmp_path: Path) -> None:
 
 def test_a_literal_that_some_files_accept(tmp_path: Path) -> None:
     paths = lake(tmp_path, pa.array([1]), pa.array(["a"]), pa.array([5]))
-    assert kept(paths, col("c") == 5) == ["1", "2"]
-    assert kept(paths, col("c") == "b") == ["0", "2"]
-    assert "cannot be compared" in prune(paths, col("c") == 5).explain()
+    for literal in (5, "b"):  # 5 is '5' to an engine that reads all of them as text
+        assert kept(paths, col("c") == literal) == ["0", "1", "2"]
+    assert "with conflicting types" in prune(paths, col("c") == 5).explain()
 
 
 def test_a_literal_that_no_file_accepts(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_types_that_are_compared_alike_still_prune(tmp_path: Path) -> None:
     assert kept(paths, "c = 7") == ["2"]
     paths = lake(tmp_path, pa.array([Decimal("5.5")]), pa.array([Decimal("1234567.5")]))
     assert kept(paths, "c = 5.5") == ["0"]
-    paths = lake(tmp_path, pa.array(["a"]), pa.array([b"b"]))
+    paths = lake(tmp_path, pa.array(["a"]), pa.array(["b"], pa.large_string()))
     assert kept(paths, "c = 'b'") == ["1"]
     paths = lake(tmp_path, pa.array([5]), pa.array(["5"]))
     assert kept(paths, "c = '6'") == ["0", "1"]
