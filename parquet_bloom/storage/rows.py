@@ -103,9 +103,10 @@ class FileRows:
             return None
 
     def num_bytes(self, row_group: int, names: Iterable[str]) -> int:
-        """Return the bytes of columns' pages in a row group."""
-        chunks = (self._chunk(row_group, leaf) for name in names for leaf in self.fields[name].leaves)
-        return sum(len(_extent(chunk)) for chunk in chunks)
+        """Return the bytes of columns' pages in a row group, as far as `read` can read them."""
+        leaves = (leaf for name in names for leaf in self.fields[name].leaves)
+        readable = (leaf for leaf in leaves if not self._footer.chunk_problem(row_group, leaf))
+        return sum(len(_extent(self._chunk(row_group, leaf))) for leaf in readable)
 
     def read(self, row_group: int, names: Sequence[str], rows: array[int] | None = None) -> Plan[dict[str, Any]]:
         """Plan to return chunked arrays of columns, of `rows` alone if they are given, by ascending number.
@@ -114,9 +115,6 @@ class FileRows:
         what pyarrow cannot read.
         """
         fields = [self.fields[name] for name in names]
-        for leaf in (leaf for field in fields for leaf in field.leaves):
-            if problem := self._footer.chunk_problem(row_group, leaf):
-                raise CorruptFileError(problem)
         some = [field for field in fields if rows is not None and self._has_pages_to_spare(row_group, field, len(rows))]
         rest = [field for field in fields if field not in some]
         plans: list[Plan[dict[str, Any]]] = [self._read_some(row_group, field, rows or array("q")) for field in some]
@@ -193,10 +191,10 @@ class FileRows:
         key = row_group, leaf.index
         if key not in self._chunks:
             footer = self._footer
+            if problem := footer.chunk_problem(row_group, leaf):
+                raise CorruptFileError(problem)
             chunk = footer.column_chunk if footer.is_encrypted(row_group, leaf) else footer.whole_column_chunk
-            if (metadata := chunk(row_group, leaf.index).meta_data) is None:
-                raise UnsupportedError(f"column {leaf.name} is encrypted, and cannot be decrypted")
-            self._chunks[key] = metadata
+            self._chunks[key] = chunk(row_group, leaf.index).meta_data
         return self._chunks[key]
 
     def _at(self, row_group: int, *fields: Field) -> str:

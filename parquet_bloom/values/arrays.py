@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom import _kernel
 from parquet_bloom.format.schema import (
+    BOOLEAN,
     BYTE_ARRAY,
     DOUBLE,
     FIXED,
@@ -133,11 +134,18 @@ def plain_array(leaf: LeafColumn, plain: Iterable[bytes]) -> pa.Array:
     """Return plain-encoded values as an array of the leaf's physical type."""
     import pyarrow as pa
 
-    (kind, *_) = _arrow_types(leaf)
+    kind = _key_type(leaf)
     values = list(plain)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array(values, kind)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(b"".join(values))])
+
+
+def _key_type(leaf: LeafColumn) -> Any:
+    """Return the type of a leaf's values as keys to find; booleans are as wide as their plain encoding."""
+    import pyarrow as pa
+
+    return pa.uint8() if leaf.physical_type is BOOLEAN else _arrow_types(leaf)[0]
 
 
 class PlainKeys:
@@ -150,7 +158,7 @@ class PlainKeys:
         import pyarrow.compute as pc
 
         self._leaf, self._has_nan = leaf, has_nan
-        self._values = pc.unique(as_integers(values.cast(_arrow_types(leaf)[0])))
+        self._values = pc.unique(as_integers(values.cast(_key_type(leaf))))
         self._meaning: Callable[[bytes], int] | None = None
         if leaf.physical_type is INT96:
             self._meaning = microseconds
@@ -182,9 +190,11 @@ class PlainKeys:
 
 
 def as_integers(values: pa.Array) -> pa.Array:
-    """Return floats as the integers with the same bits: -0.0 is not 0.0 then."""
+    """Return floats as the integers with the same bits, -0.0 is not 0.0 then, and booleans as 0 and 1."""
     import pyarrow as pa
 
+    if pa.types.is_boolean(values.type):
+        return values.cast(pa.uint8())
     if not pa.types.is_floating(values.type):
         return values
     return values.view(pa.int32() if values.type == pa.float32() else pa.int64())

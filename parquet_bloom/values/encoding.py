@@ -745,11 +745,8 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
     if reason is not None and leaf.physical_type is not BOOLEAN:
         return Encodings((), reason)  # it is also unknown which literals can be compared with an unknown type
     try:
-        encodings = _encodings(leaf, value, zone)
-        if reason is not None:
-            return Encodings((), reason)
-        plain = tuple(dict.fromkeys(encodings))
-        return Encodings(plain, why_uncountable(leaf) if plain else None)
+        plain = tuple(dict.fromkeys(_encodings(leaf, value, zone)))
+        return Encodings(plain, reason or (why_uncountable(leaf) if plain else None))
     except _Unprovable as unprovable:
         return Encodings((), str(unprovable))
 
@@ -833,13 +830,18 @@ def parse_literal(leaf: LeafColumn, text: str) -> object:
 # --- stored values, to show and to compare --------------------------------------------------------------------
 
 
+def plain_width(leaf: LeafColumn) -> int | None:
+    """Return the bytes of a value's plain encoding when it stands alone, None where they vary."""
+    return 1 if leaf.physical_type is BOOLEAN else leaf.width
+
+
 def decode_plain(leaf: LeafColumn, plain: bytes) -> object:
     """Return the Python value of a plain encoding, exactly.
 
     It is a `Timestamp` or `TimeOfDay` if `datetime`, `date` or `time` cannot hold it, and bytes if text is not UTF-8.
     Raises `CorruptFileError` if the bytes have the wrong length.
     """
-    width = 1 if leaf.physical_type is BOOLEAN else leaf.width
+    width = plain_width(leaf)
     if width is not None and len(plain) != width:
         raise CorruptFileError(f"column {leaf.name}: a value of {leaf.type_name} has {len(plain)} bytes")
     return rule_of(leaf).decode(leaf, plain)

@@ -15,7 +15,14 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError, describe_error
+from parquet_bloom.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    LiteralError,
+    ParquetBloomError,
+    UnsupportedError,
+    describe_error,
+)
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
@@ -374,6 +381,13 @@ class _Answer:
         chunks = ColumnChunks(source, footer)
         starts = list(accumulate((one.num_rows for one in footer.row_groups), initial=0)) if deleted else []
         for number, some in sorted(of_groups.items(), key=lambda one: one[0]):
+            try:
+                if problem := footer.chunk_problem(number, leaf):
+                    raise CorruptFileError(problem)
+                footer.seal_of_pages(number, leaf)
+            except _EXPECTED as error:
+                self._fail(source, error, some)
+                continue
             gone: Sequence[int] = ()
             if deleted:
                 start, stop = (bisect_left(deleted, row) for row in starts[number : number + 2])

@@ -30,7 +30,7 @@ from parquet_bloom.results import Record
 from parquet_bloom.storage.drive import read_range, run
 from parquet_bloom.storage.rewrite import Composition, compose
 from parquet_bloom.values.arrays import PlainKeys, plain_array
-from parquet_bloom.values.encoding import why_unbuildable
+from parquet_bloom.values.encoding import plain_width, why_unbuildable
 from parquet_bloom.verbs.add_files import AddOptions, build_filter
 from parquet_bloom.verbs.retrofit import Edits, FilePlan, append_checked, append_footer, note_stale, require_writable
 
@@ -283,7 +283,8 @@ def _bounds_in(leaf: LeafColumn, statistics: Any, index: Any) -> pa.Array:
     if index is not None:
         for of_pages in (index.min_values or (), index.max_values or ()):  # those of pages without values are empty
             bounds += (bound for bound, is_null in zip(of_pages, index.null_pages or (), strict=False) if not is_null)
-    values = {bound for bound in bounds if bound is not None and (leaf.width is None or len(bound) == leaf.width)}
+    width = plain_width(leaf)
+    values = {bound for bound in bounds if bound is not None and (width is None or len(bound) == width)}
     return plain_array(leaf, values)
 
 

@@ -6,6 +6,7 @@ says. Nothing here imports parquet_bloom.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT, UUID = range(1, 14)
@@ -136,3 +137,38 @@ class Reader:
             pairs = [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(count)]
             return Pairs(kinds >> 4, kinds & 15, pairs)
         return self.struct()
+
+
+# ---- single fields -----------------------------------------------------------------------
+
+Place = tuple[int, ...]
+"""The way to a field: its id, and the position where it is in a list, for each struct."""
+
+
+def places(fields: list[Field], above: Place = ()) -> Iterator[tuple[Place, Field]]:
+    """Yields the path of every field: its id, and the position where it is in a list; of lists, the first elements."""
+    for field in fields:
+        yield (*above, field.id), field
+        if field.kind == STRUCT:
+            yield from places(field.value, (*above, field.id))
+        elif field.kind == LIST and field.value.kind == STRUCT:
+            for index, element in enumerate(field.value.values[: 1 if above else 2]):
+                yield from places(element, (*above, field.id, index))
+
+
+def changed(fields: list[Field], path: Place, value: int | None) -> list[Field]:
+    """Returns the struct with the integer at `path` exchanged, or with that field left out."""
+    head, *rest = path
+    out = []
+    for field in fields:
+        if field.id != head:
+            out.append(field)
+        elif not rest:
+            out += [] if value is None else [field._replace(value=value)]
+        elif field.kind == STRUCT:
+            out.append(field._replace(value=changed(field.value, tuple(rest), value)))
+        else:
+            elements = list(field.value.values)
+            elements[rest[0]] = changed(elements[rest[0]], tuple(rest[1:]), value)
+            out.append(field._replace(value=Items(STRUCT, elements)))
+    return out

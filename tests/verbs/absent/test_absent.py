@@ -47,6 +47,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
             few=pa.array([None if n is None else n % 5 for n in ids], pa.int32()),
             real=pa.array([None if n is None else n / 4 for n in ids], pa.float64()),
             number=pa.array([None if n is None else Decimal(n) / 4 for n in ids], pa.decimal128(12, 2)),
+            always=[None if n is None else True for n in ids],
         )
     parquet_bloom.add(folder / "1.parquet", ["n", "text", "number"])
     return folder
@@ -58,6 +59,7 @@ KEYS = {
     "few": (pa.int32(), st.integers(-3, 9)),
     "real": (pa.float64(), st.integers(-20, 1300).map(lambda n: n / 4) | st.sampled_from([NAN, -0.0])),
     "number": (pa.decimal128(12, 2), st.integers(-20, 1300).map(lambda n: Decimal(n) / 4)),
+    "always": (pa.bool_(), st.booleans()),
 }
 
 

@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compact import I16, I32, I64, LIST, STRUCT, Field, Items, Reader, encode_struct
+from compact import I16, I32, I64, Field, Reader, changed, encode_struct, places
 from files import SMALL, fixture, footer_bytes, with_footer
 
 from parquet_bloom import add, drop, verify
 from parquet_bloom.errors import ParquetBloomError
-
-Path_ = tuple[int, ...]
-
-
-def places(fields: list[Field], above: Path_ = ()) -> Iterator[tuple[Path_, Field]]:
-    """Yields the path of every field: its id, and the position where it is in a list; of lists, the first elements."""
-    for field in fields:
-        yield (*above, field.id), field
-        if field.kind == STRUCT:
-            yield from places(field.value, (*above, field.id))
-        elif field.kind == LIST and field.value.kind == STRUCT:
-            for index, element in enumerate(field.value.values[: 1 if above else 2]):
-                yield from places(element, (*above, field.id, index))
-
-
-def changed(fields: list[Field], path: Path_, value: int | None) -> list[Field]:
-    """Returns the struct with the integer at `path` exchanged, or with that field left out."""
-    head, *rest = path
-    out = []
-    for field in fields:
-        if field.id != head:
-            out.append(field)
-        elif not rest:
-            out += [] if value is None else [field._replace(value=value)]
-        elif field.kind == STRUCT:
-            out.append(field._replace(value=changed(field.value, tuple(rest), value)))
-        else:
-            elements = list(field.value.values)
-            elements[rest[0]] = changed(elements[rest[0]], tuple(rest[1:]), value)
-            out.append(field._replace(value=Items(STRUCT, elements)))
-    return out
-
 
 OLD = fixture(SMALL)
 TREE = Reader(footer_bytes(OLD)).struct()
