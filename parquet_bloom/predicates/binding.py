@@ -100,7 +100,7 @@ class Findings:
 
     def note_error(self, number: int, error: ParquetBloomError) -> None:
         """Note why a test does not fit a file."""
-        self.errors[number] = most_telling([self.errors.get(number, error), error])
+        self.errors[number] = more_telling(self.errors.get(number), error)
 
     def merge(self, other: Findings) -> None:
         """Add the findings about the same condition in other files."""
@@ -129,9 +129,10 @@ class Findings:
                 raise error
 
 
-def most_telling(errors: Sequence[_Error]) -> _Error:
-    """Return the first error about a literal, else the first: another file may only lack the column."""
-    return next((error for error in errors if isinstance(error, LiteralError)), errors[0])
+def more_telling(known: _Error | None, error: _Error) -> _Error:
+    """Return the error to raise if no file fits: that about a literal, for the other file may only lack the column."""
+    is_literal = isinstance(error, LiteralError) and not isinstance(known, LiteralError)
+    return error if known is None or is_literal else known
 
 
 def without_conflicts(
@@ -361,7 +362,7 @@ _MEMO_SIZE = 256
 def comparable_type(leaf: LeafColumn) -> str:
     """Return a name that two types share only if all engines read files of both as values that compare alike.
 
-    That is so of a type and itself, of those in `INTEGERS`, and of DECIMALs of one scale and up to `ALIKE_DIGITS`
+    That is so of a type and itself, of those in `ALIKE_INTEGERS`, and of DECIMALs of one scale and up to `ALIKE_DIGITS`
     digits, however stored: engines read them with the digits of the widest. Of any other two, nothing is known.
     """
     if leaf.text_rule:
@@ -369,10 +370,10 @@ def comparable_type(leaf: LeafColumn) -> str:
     logical = leaf.logical_type
     if logical is not None and logical.name == "DECIMAL":
         return f"DECIMAL of scale {logical.scale}" if 0 < logical.precision <= ALIKE_DIGITS else str(logical)
-    return "integer" if leaf.type_name in INTEGERS else leaf.type_name
+    return "integer" if leaf.type_name in ALIKE_INTEGERS else leaf.type_name
 
 
-INTEGERS = frozenset({"INT32", "INT32 UNKNOWN", "INT64"})
+ALIKE_INTEGERS = frozenset({"INT32", "INT32 UNKNOWN", "INT64"})
 """Integers that compare alike; UNKNOWN holds nulls only. Spark cuts others to 8 or 16 bits if one file has so many."""
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, describe_error
 from parquet_bloom.format.schema import parse_path
-from parquet_bloom.predicates.binding import Findings, most_telling
+from parquet_bloom.predicates.binding import Findings, more_telling
 from parquet_bloom.spark.conditions import is_rebasing
 from parquet_bloom.spark.keys import BROADCAST_BYTES, KeyPart, ShippedKeys, as_spark_shows, key_parts, ship_keys
 from parquet_bloom.spark.session import Settings, cores, interruptibly, is_connect, job
@@ -236,7 +236,7 @@ class LookupTask:
         note = _Note(b"")
         for name, outcome in _outcomes(paths, search, options):
             if isinstance(outcome, ColumnNotFoundError | LiteralError):
-                note.refused = most_telling([note.refused or outcome, outcome])
+                note.refused = more_telling(note.refused, outcome)
             else:
                 note.understood = True
             if isinstance(outcome, Exception):
@@ -341,7 +341,7 @@ def _seen(rows: Iterable[Any], num_keys: int) -> tuple[bytes, Findings, dict[str
     notes: list[_Note] = [pickle.loads(row[0]) for row in rows]
     refused = [note.refused for note in notes if note.refused]
     if refused and not any(note.understood for note in notes):
-        raise most_telling(refused)
+        raise reduce(more_telling, refused)
     findings = Findings()
     for note in notes:
         findings.merge(note.findings)

@@ -280,7 +280,7 @@ class _Answer:
         search = self._search
         found: dict[Source, list[Hit]] = {}
         lacking: dict[Source, ColumnNotFoundError] = {}
-        unfit: list[LiteralError] = []
+        unfit: LiteralError | None = None
         for source, outcome in outcomes(self._opened.sources, search, progress=progress, log=self._log):
             if not isinstance(outcome, Exception):
                 found[source] = outcome
@@ -296,13 +296,13 @@ class _Answer:
                 else:
                     lacking[source] = outcome  # none of its rows has a key
             elif isinstance(outcome, LiteralError):
-                unfit.append(outcome)
+                unfit = unfit or outcome
             else:
                 self._fail(source, outcome)
         if search.findings.conflicting and self._declared is None:
             raise UnsupportedError(why_conflicting(format_path(search.path)))
         if unfit:
-            raise unfit[0]
+            raise unfit
         if lacking and not found and not self._failed:
             raise next(iter(lacking.values()))
         if self._has_other_spelling():

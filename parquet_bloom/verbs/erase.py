@@ -7,6 +7,7 @@ import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, ClassVar, Literal
 
 from parquet_bloom.errors import (
@@ -20,7 +21,7 @@ from parquet_bloom.filters.index_folder import folder_at, indexes_of
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
-from parquet_bloom.predicates.binding import most_telling, why_conflicting
+from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
@@ -360,7 +361,7 @@ def _plans(
         raise UnsupportedError(why_conflicting(format_path(search.path)))
     errors = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
     if errors and len(errors) == len(found) and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors):
-        raise most_telling(errors)
+        raise reduce(more_telling, errors)
     tasks = [
         (ErasePlan(source, None, keep_empty=keep_empty), found[source])
         for source in sources

@@ -17,6 +17,7 @@ import uuid
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from parquet_bloom.errors import (
@@ -30,7 +31,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.filters.index_folder import indexes_of
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path
-from parquet_bloom.predicates.binding import most_telling, why_conflicting
+from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
@@ -165,7 +166,7 @@ class TableErasure:
             and len(errors) == len(hits)
             and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors)
         ):
-            raise most_telling(errors)
+            raise reduce(more_telling, errors)
 
         def planned(source: Source) -> _Task:
             file, outcome = files[source], hits.get(source, [])

@@ -27,7 +27,7 @@ from parquet_bloom.format.schema import (
     format_path,
     parse_path,
 )
-from parquet_bloom.predicates.binding import most_telling, why_conflicting
+from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.predicates.pages import Runs, leaves_with_pages, runs_left, runs_of
 from parquet_bloom.predicates.parsing import to_predicate
 from parquet_bloom.predicates.rows import RowFilter, Typed, key_filter, key_points, plain_type, row_filter
@@ -333,7 +333,7 @@ class _KeysOf:
         progress: Progress | None,
         log: RequestLog | None,
     ) -> list[Kept]:
-        refused: list[Exception] = []
+        refused: Exception | None = None
         understood = False
         found: dict[Source, list[Hit]] = {}
         for source, outcome in outcomes(sources, self._search, progress=progress, log=log):
@@ -344,22 +344,22 @@ class _KeysOf:
             found.pop(source, None)
             if isinstance(outcome, ColumnNotFoundError):
                 if self._declared is None or self._search.path[0] not in self._declared.columns:
-                    refused.append(outcome)  # none of its rows has a key
+                    refused = more_telling(refused, outcome)  # none of its rows has a key
                     continue
                 understood = True
                 if self._declared.may_have_values(source, self._search.path[0]):
                     found[source] = [Hit(None, None, str(outcome))]
                 continue
             if isinstance(outcome, LiteralError):
-                refused.append(outcome)
+                refused = more_telling(refused, outcome)
                 continue
             if self._strict:
                 raise outcome
             failed[source.name] = FailedFile(source.name, describe_error(outcome))
         if self._search.findings.conflicting and self._declared is None:
             raise UnsupportedError(why_conflicting(format_path(self._search.path)))
-        if refused and (not understood or isinstance(most_telling(refused), LiteralError)):
-            raise most_telling(refused)
+        if refused and (not understood or isinstance(refused, LiteralError)):
+            raise refused
         return [Kept(source, _groups(found[source])) for source in sources if found.get(source)]
 
     def on(self, shape: CommonColumns) -> RowTest:

@@ -25,7 +25,7 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
-from parquet_bloom.predicates.binding import Findings, View, comparable_type, most_telling, why_conflicting
+from parquet_bloom.predicates.binding import Findings, View, comparable_type, more_telling, why_conflicting
 from parquet_bloom.predicates.evaluation import FileWithFooter
 from parquet_bloom.results import NOT_UNICODE, FailedFile, in_unicode
 from parquet_bloom.storage.cache import SHARED, Cache, cached_filters, filter_of, footer_of
@@ -585,7 +585,7 @@ def _hits(
     log: RequestLog | None,
 ) -> Iterator[tuple[str | None, Sequence[Hit]]]:
     """Yield the name of each file with its hits."""
-    refused: list[ColumnNotFoundError | LiteralError] = []
+    refused: ColumnNotFoundError | LiteralError | None = None
     understood = False
     held: list[tuple[str, list[Hit]]] = []  # until one file is understood, none is announced
     seen: dict[Source, None] = {}  # but what is not Parquet
@@ -594,7 +594,7 @@ def _hits(
         if isinstance(outcome, Exception):
             failed[source.name] = FailedFile(source.name, describe_error(outcome))
         if isinstance(outcome, ColumnNotFoundError | LiteralError):
-            refused.append(outcome)
+            refused = more_telling(refused, outcome)
         elif isinstance(outcome, Exception) and strict:
             raise outcome
         else:
@@ -604,7 +604,7 @@ def _hits(
             yield from held
             held.clear()
     if refused and not understood:
-        raise most_telling(refused)
+        raise refused
     if (hit := search.conflict) is not None:  # known only now that every footer was seen
         yield from ((source.name, [hit]) for source in seen)
 

@@ -21,7 +21,7 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, parse_path
-from parquet_bloom.predicates.binding import most_telling
+from parquet_bloom.predicates.binding import more_telling
 from parquet_bloom.results import Record, Table, count_text
 from parquet_bloom.storage.drive import RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
@@ -131,7 +131,7 @@ def probe(
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     answers: dict[Source, list[ProbeAnswer]] = {}
     read: list[Source] = []
-    refused: list[ParquetBloomError] = []
+    refused: ParquetBloomError | None = None
     understood = False
     strays = Strays()
     of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=storage_options)
@@ -140,7 +140,7 @@ def probe(
         if strays.take(source, outcome):
             pass
         elif isinstance(outcome, ColumnNotFoundError | LiteralError):
-            refused.append(outcome)
+            refused = more_telling(refused, outcome)
             answers[source] = _all_might(source, column, literals, outcome)
         elif isinstance(outcome, Exception):
             understood = True
@@ -153,7 +153,7 @@ def probe(
             progress(done, len(sources))
     strays.rest(sources)
     if refused and not understood:
-        raise most_telling(refused)
+        raise refused
     for source, error in changes(read).items():  # meanwhile, if the store reported it in no other way
         answers[source] = _all_might(source, column, literals, error)
     return Probe(tuple(chain.from_iterable(answers.values())))

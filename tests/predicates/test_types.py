@@ -27,7 +27,7 @@ from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloom
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.predicates.binding import INTEGERS, comparable_type
+from parquet_bloom.predicates.binding import ALIKE_INTEGERS, comparable_type
 from parquet_bloom.predicates.tree import col
 from parquet_bloom.values.encoding import ALIKE_DIGITS
 from tests.support import engines
@@ -344,7 +344,7 @@ def test_two_types_compare_alike_only_if_the_list_has_them() -> None:
     }
     # A type of 32 or 64 signed bits goes by the name of the physical one.
     groups = [
-        INTEGERS,
+        ALIKE_INTEGERS,
         *(
             {one.type_name for one in made if re.search(f"DECIMAL.{digits},2", one.type_name)}
             for digits in ("(5|28)", "0", "29", "38")
@@ -358,6 +358,6 @@ def test_the_page_lists_what_compares_alike() -> None:
     page = (Path(__file__).parents[2] / "docs/pages/prune.md").read_text("utf-8")
     table = page.split("| types of the column |")[1].split("\n\n")[0]
     (integers,) = re.findall(r"\| (.*) \(nulls only\): integers", table)
-    assert set(integers.split(", ")) == INTEGERS
+    assert set(integers.split(", ")) == ALIKE_INTEGERS
     assert f"| DECIMAL of one scale and up to {ALIKE_DIGITS} digits" in table
     assert table.count("what it proves") == 3
