@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -36,6 +37,7 @@ from parquet_bloom.cli.options import (
     jobs_option,
     json_option,
     keep_mtime_option,
+    key_file,
     keys_file_option,
     keys_option,
     messages_option,
@@ -321,8 +323,8 @@ def add(
     "--keys",
     metavar="FILE",
     shell_complete=complete_path,
-    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
-    help="Keys as you look them up in the one --column: Parquet, CSV, or text with a key per line; - is standard "
+    callback=key_file,
+    help="Keys as you look them up in the one --column: Parquet, CSV, TSV, or text with a key per line; - is standard "
     "input.",
 )
 @click.option("--fpp", type=float, help="The false-positive rate of the filters. [default: what fits each column]")
@@ -575,7 +577,7 @@ def lookup(
     verb: Verb,
     paths: tuple[str, ...],
     column: str,
-    keys: str,
+    keys: Path,
     output: str | None,
     only_absent: bool,
     output_format: str,
@@ -606,7 +608,7 @@ def lookup(
 
 
 def _lookup_absent(
-    paths: tuple[str, ...], column: str, keys: str, output: str | None, output_format: str, **options: Any
+    paths: tuple[str, ...], column: str, keys: Path, output: str | None, output_format: str, **options: Any
 ) -> NoReturn:
     with progress_bar("looking up") as progress:
         absent = parquet_bloom.absent(paths, column, keys, progress=progress, **options)
@@ -632,8 +634,8 @@ def _lookup_absent(
     "--keys",
     metavar="FILE",
     shell_complete=complete_path,
-    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
-    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
+    callback=key_file,
+    help="A Parquet, CSV or TSV file with that column, or text with one key per line; - is standard input.",
 )
 @click.option(
     "-s", "--select", "columns", multiple=True, metavar="COLUMN", help="Show this column. Repeatable. [default: all]"
@@ -660,7 +662,7 @@ def find(
     paths: tuple[str, ...],
     where: str | None,
     column: str | None,
-    keys: str | None,
+    keys: Path | None,
     columns: tuple[str, ...],
     positions: bool,
     limit: int | None,
@@ -763,7 +765,7 @@ def erase(
     verb: Verb,
     paths: tuple[str, ...],
     column: str,
-    keys: str,
+    keys: Path,
     table: str | None,
     catalog: str | None,
     yes: bool,

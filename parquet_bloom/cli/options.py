@@ -114,14 +114,21 @@ output_option: Decorator = click.option(
 dry_run_option: Decorator = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
 keep_mtime_option: Decorator = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
 strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
+
+
+def key_file(_context: click.Context, _parameter: click.Parameter, name: str | None) -> Path | None:
+    """Return the file of keys that was named; - is standard input."""
+    return None if name is None else Path("/dev/stdin" if name == "-" else name)
+
+
 keys_option: Decorator = click.option(
     "-k",
     "--keys",
     required=True,
     metavar="FILE",
     shell_complete=complete_path,
-    callback=lambda context, option, value: "/dev/stdin" if value == "-" else value,
-    help="A Parquet or CSV file with that column, or text with one key per line; - is standard input.",
+    callback=key_file,
+    help="A Parquet, CSV or TSV file with that column, or text with one key per line; - is standard input.",
 )
 timezone_option: Decorator = click.option(
     "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."

@@ -19,7 +19,7 @@ from typing import Any
 
 from parquet_bloom.format.schema import ColumnPath
 from parquet_bloom.predicates.tree import MIRRORED, And, Comparison, Constant, In, IsNull, Not, Opaque, Or, Predicate
-from parquet_bloom.values.literals import normalize_literal
+from parquet_bloom.values.interchange import python_value
 
 
 def from_expression(expression: Any) -> Predicate:
@@ -91,7 +91,7 @@ class _Pickle:
                     calls[-1].parts.append(_Part(pc.field(names), names))
                 case "literal":
                     scalar = self._batch.column(int(text))[0]
-                    calls[-1].parts.append(_Part(pc.scalar(scalar), _Literal(_value(scalar))))
+                    calls[-1].parts.append(_Part(pc.scalar(scalar), _Literal(python_value(scalar))))
                 case "options":
                     scalar = self._batch.column(int(text))[0]
                     calls[-1].options = dict(scalar.items())
@@ -177,21 +177,10 @@ def _condition(part: _Part) -> Predicate | None:
 
 def _is_in(column: ColumnPath, values: Any) -> Predicate:
     """Return what `isin` means: for NULL it is true where NULL is among the values and else false, never unknown."""
-    listed = In(column, tuple(_value(scalar) for scalar in values if scalar.is_valid))
+    listed = In(column, tuple(python_value(scalar) for scalar in values if scalar.is_valid))
     if values.null_count:
         return Or((listed, IsNull(column)))
     return And((listed, IsNull(column, is_negated=True)))
-
-
-def _value(scalar: Any) -> Any:
-    """Return a scalar as Python's value where that means the same, else as it is: its type may matter."""
-    if not scalar.is_valid:
-        return None
-    try:
-        value = scalar.as_py()
-    except (ArithmeticError, ValueError):
-        return scalar
-    return value if normalize_literal(value) == normalize_literal(scalar) else scalar
 
 
 # ---- metadata ----------------------------------------------------------------------------

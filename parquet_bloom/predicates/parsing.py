@@ -30,7 +30,6 @@ from parquet_bloom.predicates.tree import (
     TimestampText,
     between_of,
     from_filters,
-    list_of,
     normalized,
     require_shallow,
 )
@@ -278,7 +277,7 @@ class _Translator:
                 case exp.Boolean():
                     return Constant(bool(node.this))
                 case exp.In() if node.expressions and not node.args.get("query"):
-                    return In(self.column(node.this), list_of(map(self.literal, node.expressions)))
+                    return In(self.column(node.this), tuple(map(self.literal, node.expressions)))
                 case exp.Between() if not node.args.get("symmetric"):
                     column = self.column(node.this)
                     return between_of(column, self.literal(node.args["low"]), self.literal(node.args["high"]))

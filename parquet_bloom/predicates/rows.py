@@ -30,6 +30,7 @@ from parquet_bloom.values.encoding import (
     literal_text,
     why_untrusted,
 )
+from parquet_bloom.values.interchange import plain_array, plain_type
 from parquet_bloom.values.literals import (
     DAY,
     PER_SECOND,
@@ -340,39 +341,6 @@ def _scale(name: str, column: Typed, literal: Any) -> _Scale:
     return _bytes(column)
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type without what says only how its values are kept: dictionaries, runs and extensions."""
-    import pyarrow as pa
-
-    while True:
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-            kind = kind.value_type
-        else:
-            return kind
-
-
-def plain_array(array: Any) -> Any:
-    """Return an array, or a chunked one, with its `plain_type`."""
-    import pyarrow as pa
-
-    if isinstance(array, pa.ChunkedArray):
-        kind = plain_type(array.type)
-        return array if kind == array.type else pa.chunked_array([plain_array(one) for one in array.chunks], kind)
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        elif pa.types.is_run_end_encoded(array.type):
-            import pyarrow.compute as pc
-
-            array = pc.run_end_decode(array)
-        else:
-            return array
-
-
 def _in_decimal(name: str, literal: Any, integer_digits: int, scale: int) -> Fraction:
     """Return an exact number. Raises `UnsupportedError` where no DECIMAL holds it and the column's values."""
     exact = from_decimal(Decimal(literal)) if isinstance(literal, int) else literal  # as Spark types an integer here
@@ -509,13 +477,15 @@ def _bytes(column: Typed) -> _Scale:
 
     def prepare(array: Any) -> Any:
         array = plain_array(array)
+        if isinstance(array.type, pa.BaseExtensionType):  # UUIDs
+            array = array.cast(array.type.storage_type)
         if pa.types.is_fixed_size_binary(array.type):
             array = array.cast(pa.binary())
         return array if array.type == kind else array.cast(kind)
 
     def place(literal: Any) -> bytes:
         assert leaf is not None
-        if isinstance(literal, str):
+        if isinstance(literal, str) and leaf.physical_type is PhysicalType.BYTE_ARRAY:
             return literal.encode("utf-8", "surrogatepass")
         if isinstance(literal, bytes):
             return literal

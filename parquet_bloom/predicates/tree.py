@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.format.schema import ColumnPath, format_path, parse_path
 from parquet_bloom.values.encoding import literal_text
+from parquet_bloom.values.interchange import python_value, values_of
 from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normalize_literal
 
 
@@ -248,8 +249,8 @@ class Column:
         return Comparison("<=>", self._path, value)
 
     def isin(self, values: Iterable[object]) -> Predicate:
-        """`column IN (values)`."""
-        return In(self._path, list_of(values))
+        """`column IN (values)`, of the values of any container that `lookup` takes, but for files."""
+        return In(self._path, list_of(values, self._path))
 
     def between(self, low: object, high: object) -> Predicate:
         """`column BETWEEN low AND high`, both included."""
@@ -290,11 +291,13 @@ def between_of(column: ColumnPath, low: Any, high: Any) -> Predicate:
     return And((Comparison(">=", column, low), Comparison("<=", column, high)))
 
 
-def list_of(values: Any) -> tuple[Any, ...]:
-    """Return the literals of a list. Raises `PredicateError` for anything else."""
-    if isinstance(values, str | bytes | bytearray | memoryview) or not isinstance(values, Iterable):
-        raise PredicateError(f"IN needs a list of values, not {values!r}")
-    return tuple(values)
+def list_of(values: Any, column: ColumnPath) -> tuple[Any, ...]:
+    """Return the literals of a list, an array or a column. Raises `PredicateError` for anything else."""
+    try:
+        found = values_of(values, column[-1], what="values")
+    except TypeError as error:
+        raise PredicateError(f"IN needs a list of values: {error}") from error
+    return tuple(found if isinstance(found, list) else map(python_value, found))
 
 
 def listed_together(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -357,9 +360,9 @@ def _from_filter(column: str, op: str, value: Any) -> Predicate:
     if op in _FILTER_OPS:
         return Comparison(_FILTER_OPS[op], path, value)
     if op == "in":
-        return In(path, list_of(value))
+        return In(path, list_of(value, path))
     if op == "not in":
-        return Or((In(path, list_of(value), is_negated=True), IsNull(path)))
+        return Or((In(path, list_of(value, path), is_negated=True), IsNull(path)))
     raise PredicateError(f"{op!r} is not a filter operator; use one of {', '.join([*_FILTER_OPS, 'in', 'not in'])}")
 
 

@@ -24,7 +24,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, find_leaf
 from parquet_bloom.storage import local_files, s3, system
 from parquet_bloom.storage.partitions import PARTITION, Partitions, partitions_of
 from parquet_bloom.storage.store_errors import ask, code_of, is_absence, store_error
-from parquet_bloom.values.interchange import from_arrow, speaks_arrow
+from parquet_bloom.values.interchange import values_of
 
 LOG = logging.getLogger("parquet_bloom")
 
@@ -321,14 +321,8 @@ def listed(paths: Any) -> list[Any]:
     """Return `paths` as a list, also where they are a single path, open file or buffer, or a column of Arrow's."""
     if isinstance(paths, str | os.PathLike) or is_open_file(paths):
         return [paths]
-    if not speaks_arrow(paths):
-        return list(paths)
-    column: Any = from_arrow(paths)
-    if (names := getattr(column, "column_names", None)) is not None:
-        if len(names) != 1:
-            raise TypeError(f"paths are one column, and this table has {len(names)}: {', '.join(names)}")
-        column = column.column(0)
-    return list(column.to_pylist())
+    found = values_of(paths, None, what="paths")
+    return found if isinstance(found, list) else list(found.to_pylist())
 
 
 def is_open_file(path: Any) -> bool:

@@ -301,10 +301,23 @@ def _fixed(leaf: LeafColumn, value: bytes) -> Iterator[bytes]:
         yield padded
 
 
+def _bytes_of_uuid(leaf: LeafColumn, value: uuid.UUID) -> Iterator[bytes]:
+    if leaf.width not in (None, 16):
+        raise _incomparable(leaf, value)
+    yield value.bytes
+
+
 def _uuid_bytes(leaf: LeafColumn, value: bytes) -> Iterator[bytes]:
     if len(value) != 16:
         raise _incomparable(leaf, value)
     yield value
+
+
+def _uuid_text(leaf: LeafColumn, value: str) -> Iterator[bytes]:
+    try:
+        yield parse_uuid(leaf, value).bytes
+    except ValueError:
+        raise _incomparable(leaf, value) from None
 
 
 def _decode_bytes(leaf: LeafColumn, plain: bytes) -> bytes:
@@ -567,7 +580,7 @@ TEXTS = Rule(
 )
 BYTES = Rule(
     plural="byte strings",
-    encode={bytes: _raw, str: _text_for_bytes},
+    encode={bytes: _raw, str: _text_for_bytes, uuid.UUID: _bytes_of_uuid},
     decode=_decode_bytes,
     parse=parse_bytes,
     example="bytes such as b'abc'",
@@ -583,7 +596,7 @@ DOCUMENTS = Rule(
 )
 FIXED_BYTES = Rule(
     plural="byte strings of {width} bytes",
-    encode={bytes: _fixed},
+    encode={bytes: _fixed, uuid.UUID: _bytes_of_uuid},
     decode=_decode_bytes,
     parse=parse_bytes,
     example="bytes such as b'abc'",
@@ -591,10 +604,10 @@ FIXED_BYTES = Rule(
 )
 UUIDS = Rule(
     plural="UUIDs",
-    encode={uuid.UUID: lambda leaf, value: iter([value.bytes]), bytes: _uuid_bytes},
+    encode={uuid.UUID: _bytes_of_uuid, bytes: _uuid_bytes, str: _uuid_text},  # as text DuckDB hands them out
     decode=lambda leaf, plain: uuid.UUID(bytes=plain),
     parse=parse_uuid,
-    example="a uuid.UUID, or its 16 bytes",
+    example="a uuid.UUID, its text, or its 16 bytes",
     typed="01234567-89ab-cdef-0123-456789abcdef",
     holds=lambda leaf: leaf.width == 16,
 )
@@ -732,7 +745,7 @@ def encode_literal(leaf: LeafColumn, value: object, *, timezone: str | None = No
 
     `value` is a Python value, a NumPy or Arrow scalar or a pandas timestamp. `timezone` is the session's time zone,
     an IANA name or an offset; without it a literal without time zone proves nothing on a UTC-adjusted column.
-    Raises `LiteralError` if the value cannot be compared with the column. Text is never converted.
+    Raises `LiteralError` if the value cannot be compared with the column. Text is converted to UUIDs only.
 
     >>> leaf = LeafColumn(("user", "id"), 0, PhysicalType.INT64, None, None, ())
     >>> encode_literal(leaf, 42)

@@ -185,7 +185,7 @@ class DateLiteral:
 
 
 class Null:
-    """NULL: None, NaT, or an Arrow scalar that is not valid."""
+    """NULL: None, NaT, what NumPy masks, or an Arrow scalar that is not valid."""
 
 
 class ZonedTime:
@@ -209,6 +209,8 @@ def _from_numpy(value: Any) -> object:
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind == "" or getattr(value, "shape", ()) != ():
         return None
+    if type(value).__name__ == "MaskedConstant":
+        return Null()
     if kind == "M":
         return _from_datetime64(value)
     if kind == "f":
@@ -244,14 +246,19 @@ def _from_pyarrow(value: Any) -> object:
     if not value.is_valid:
         return Null()
     kind = value.type
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+    if getattr(kind, "extension_name", None) == "arrow.uuid":
+        return value.as_py()
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _from_pyarrow(value.value)
     if pa.types.is_timestamp(kind):
         return Timestamp(value.value * (SECOND // PER_SECOND[kind.unit]), utc=kind.tz is not None)
     if pa.types.is_time(kind):
         return TimeOfDay(value.value * (SECOND // PER_SECOND[kind.unit]))
-    if pa.types.is_date(kind):
-        return DateLiteral(value.value if kind == pa.date32() else value.value // (DAY // MILLISECOND))
+    if kind == pa.date32():
+        return DateLiteral(value.value)
+    if kind == pa.date64():
+        days, rest = divmod(value.value, DAY // MILLISECOND)
+        return None if rest else DateLiteral(days)
     if pa.types.is_decimal(kind):
         return DecimalLiteral(value.as_py(), max(kind.scale, 0), kind.precision - kind.scale)
     if pa.types.is_floating(kind):

@@ -99,7 +99,7 @@ def _exact_key(leaf: LeafColumn, literal: object) -> Key | None:
             return days
         case Timestamp(nanoseconds) if _key_type(leaf) == "date":
             return Fraction(nanoseconds, DAY)
-        case str():
+        case str() if leaf.physical_type is PhysicalType.BYTE_ARRAY:
             return literal.encode()
         case bytes():
             return literal

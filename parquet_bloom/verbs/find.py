@@ -30,7 +30,7 @@ from parquet_bloom.format.schema import (
 from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.predicates.pages import Runs, leaves_with_pages, runs_left, runs_of
 from parquet_bloom.predicates.parsing import to_predicate
-from parquet_bloom.predicates.rows import RowFilter, Typed, key_filter, key_points, plain_type, row_filter
+from parquet_bloom.predicates.rows import RowFilter, Typed, key_filter, key_points, row_filter
 from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Or, Predicate, normalized
 from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache
@@ -38,6 +38,7 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.encoding import parse_literal
+from parquet_bloom.values.interchange import plain_type
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.common_columns import CommonColumns, Footers, Group, Kept
 from parquet_bloom.verbs.declared import Declared

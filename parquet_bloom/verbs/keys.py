@@ -6,17 +6,19 @@ import logging
 import math
 import os
 import sys
+import uuid
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from parquet_bloom import _kernel
-from parquet_bloom.errors import ColumnNotFoundError, KeyColumnError, LiteralError, UnsupportedError
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, UnsupportedError
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
 from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.values.arrays import PlainKeys, hash_array, plain_array
@@ -34,8 +36,17 @@ from parquet_bloom.values.encoding import (
     unpack_int96,
     why_untrusted,
 )
-from parquet_bloom.values.interchange import from_arrow, speaks_arrow
-from parquet_bloom.values.literals import PER_SECOND, SECOND, FloatLiteral, normalize_literal
+from parquet_bloom.values.interchange import plain_values, values_of
+from parquet_bloom.values.literals import (
+    PER_SECOND,
+    SECOND,
+    DecimalLiteral,
+    FloatLiteral,
+    Null,
+    TimeOfDay,
+    Timestamp,
+    normalize_literal,
+)
 from parquet_bloom.values.ordering import Key, literal_interval
 from parquet_bloom.values.statistics import ColumnStatistics
 
@@ -62,81 +73,20 @@ class Keys:
 
 
 def read_keys(keys: Any, column: str) -> Keys:
-    """Return the keys of a list, an Arrow or NumPy array, a pandas Series, a table, a dict, or a file.
+    """Return the keys of a container, as `values_of` reads it, or of the file that a `Path` names.
 
-    Of what has columns the one named `column` is taken, or its only one: Arrow's tables and whatever hands out its
-    data as Arrow's, a pandas DataFrame, a dict, a Parquet or a CSV file; any other file has a key a line. Raises
-    `TypeError` for what is none of these. The names of columns are never taken for keys.
+    Of what has columns the one named `column` is taken, or its only one; so of a Parquet, CSV or TSV file. Any other
+    file has a key a line. Raises `TypeError` for anything else: text is neither a path nor keys.
     """
-    import pyarrow as pa
-
     if isinstance(keys, Keys):
         return keys
-    if isinstance(keys, str | os.PathLike):
+    if isinstance(keys, os.PathLike):
         read = _read_file(Path(keys), column)
         if not len(read):
             LOG.warning("%s has no keys", keys)
         return read
-    if (names := _names_of(keys)) is not None:
-        name = _chosen(names, column)
-        keys = keys[name]
-        if isinstance(keys, str | bytes) or _names_of(keys) is not None:
-            raise TypeError(f"the keys in {name!r} must be a list or an array, not {_type_of(keys)}")
-    elif speaks_arrow(keys):
-        keys = from_arrow(keys)
-        if isinstance(keys, pa.Table):
-            keys = _only(keys, column, "the table of keys", KeyColumnError)
-    if isinstance(keys, pa.Array | pa.ChunkedArray):
-        return _of_arrow(keys)
-    if getattr(keys, "ndim", 1) != 1:
-        raise TypeError(f"keys must be one column, and this {_type_of(keys)} has {keys.ndim} dimensions")
-    if str(getattr(keys, "dtype", "object")) == "object":
-        return _of_values(_listed(keys))
-    return _of_arrow(pa.array(keys, from_pandas=False))  # NaN is a key, not a NULL
-
-
-def _names_of(keys: Any) -> list[Any] | None:
-    """Return the names of the columns if one is taken as `keys[name]`, else None."""
-    if isinstance(keys, Mapping):
-        return list(keys)
-    if type(keys).__module__.partition(".")[0] == "pandas" and hasattr(keys, "columns"):
-        return list(keys.columns)
-    names = getattr(getattr(keys, "dtype", None), "names", None)  # of a structured NumPy array
-    return list(names) if isinstance(names, tuple) else None
-
-
-def _chosen(names: list[Any], column: str) -> Any:
-    if names.count(column) == 1:
-        return column
-    if len(names) == 1:
-        return names[0]
-    raise KeyColumnError(column, map(str, names), where="the table of keys")
-
-
-def _listed(keys: Any) -> list[Any]:
-    is_list = isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview)
-    if not is_list or hasattr(keys, "columns"):  # whose elements would be the columns' names
-        raise TypeError(
-            f"keys must be a list, an array, a table or the path of a file, not {_type_of(keys)}; put a single key "
-            "in a list"
-        )
-    return list(keys)
-
-
-def _type_of(keys: Any) -> str:
-    kind = type(keys)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Keys:
-    import pyarrow as pa
-
-    whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
-    if whole.type in (pa.string_view(), pa.binary_view()):  # Polars' texts; Arrow itself can do little with them
-        whole = whole.cast(pa.large_string() if whole.type == pa.string_view() else pa.large_binary())
-    return Keys(whole, whole)
+    values = values_of(keys, column)
+    return _of_values(values) if isinstance(values, list) else Keys(values, values)
 
 
 def _of_values(values: list[Any]) -> Keys:
@@ -146,7 +96,7 @@ def _of_values(values: list[Any]) -> Keys:
     try:
         shown = pa.array(values)
         listed = shown.to_pylist()
-        is_equal = listed == values or all(map(_is_shown_by, values, listed))
+        is_equal = _are_equal(values, listed)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         is_equal = False
     if not is_equal:
@@ -154,12 +104,25 @@ def _of_values(values: list[Any]) -> Keys:
     return Keys(shown, values, is_equal)
 
 
-def _is_shown_by(value: Any, shown: Any) -> bool:
-    if shown is None:
-        return is_null(value)
-    if hasattr(value, "as_py"):
-        value = value.as_py()
-    return bool(value == shown or (value != value and shown != shown))
+def _are_equal(values: list[Any], shown: list[Any]) -> bool:
+    """Return whether Arrow kept the values; NumPy's and others would say so of 2^60+1 and the float that is nearest."""
+    if set(map(type, values)) <= _COMPARED_EXACTLY and values == shown:
+        return True
+    return all(_meaning(value) == _meaning(one) for value, one in zip(values, shown, strict=True))
+
+
+_COMPARED_EXACTLY = {type(None), bool, int, float, str, bytes, Decimal, date, uuid.UUID}
+
+
+def _meaning(value: Any) -> object:
+    literal = normalize_literal(value)
+    if literal is None:
+        return object()  # which equals nothing
+    if isinstance(literal, Null):
+        return Null
+    if isinstance(literal, FloatLiteral | DecimalLiteral):
+        return literal.value if literal.value == literal.value else FloatLiteral
+    return literal
 
 
 def _text(value: Any) -> str:
@@ -183,7 +146,7 @@ def _python_value(scalar: Any) -> Any:
 
 def is_null(literal: object) -> bool:
     """Return whether a literal is NULL, which equals nothing, whatever wrote it."""
-    return isinstance(normalize_literal(literal), type(normalize_literal(None)))
+    return isinstance(normalize_literal(literal), Null)
 
 
 # ---- keys as a column stores them --------------------------------------------------------
@@ -373,10 +336,11 @@ def _plain_one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> Pla
         literal = parse_literal(leaf, str(key)) if keys.are_text else key
         encodings = encode_literal(leaf, literal, timezone=timezone)
         if encodings.plain:
-            if not _is_clear(leaf, literal, encodings):
+            found = _agreed(leaf, literal, encodings)
+            if found is None:
                 _refuse_unclear(leaf, literal)
-            plain += encodings.plain
-            owners.extend([index] * len(encodings.plain))
+            plain += found
+            owners.extend([index] * len(found))
         elif _is_nan(literal) and encodings.reason == "NaN":
             nans.append(index)
         elif encodings.reason is not None:
@@ -384,14 +348,26 @@ def _plain_one_by_one(leaf: LeafColumn, keys: Keys, timezone: str | None) -> Pla
     return PlainEntries(plain_array(leaf, plain), owners, nans)
 
 
-def _is_clear(leaf: LeafColumn, literal: object, encodings: Encodings) -> bool:
-    """Return whether all engines agree what a literal equals."""
+def _agreed(leaf: LeafColumn, literal: object, encodings: Encodings) -> Sequence[bytes] | None:
+    """Return the encodings of what a literal equals, or None if engines do not agree on it."""
+    if (exact := _in_nanoseconds(leaf, literal)) is not None:
+        return [plain for plain in encodings.plain if int.from_bytes(plain, "little", signed=True) == exact]
     if leaf.physical_type is PhysicalType.INT96:
-        return len({unpack_int96(plain) // 1000 for plain in encodings.plain}) == 1
-    interval = literal_interval(leaf, literal, encodings)
-    if isinstance(interval, str):
-        return len(encodings.plain) == 1
-    return bool(interval[0] == interval[1])
+        is_agreed = len({unpack_int96(plain) // 1000 for plain in encodings.plain}) == 1
+    elif isinstance(interval := literal_interval(leaf, literal, encodings), str):
+        is_agreed = len(encodings.plain) == 1
+    else:
+        is_agreed = interval[0] == interval[1]
+    return encodings.plain if is_agreed else None
+
+
+def _in_nanoseconds(leaf: LeafColumn, literal: object) -> int | None:
+    """Return what a column of nanoseconds stores of a time on its own clock, which engines cut only in SQL text."""
+    normal, logical = normalize_literal(literal), leaf.logical_type
+    if logical is None or logical.unit != "NANOS" or not isinstance(normal, Timestamp | TimeOfDay):
+        return None
+    is_other = isinstance(normal, Timestamp) and normal.utc != logical.is_adjusted_to_utc
+    return None if is_other else normal.nanoseconds
 
 
 # ---- all at once -------------------------------------------------------------------------
@@ -698,16 +674,17 @@ def _as_stored(leaf: LeafColumn, values: pa.Array) -> pa.Array:
 # ---- files -------------------------------------------------------------------------------
 
 
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
 def _read_file(path: Path, column: str) -> Keys:
     import pyarrow as pa
 
     try:
-        if path.suffix.lower() == ".parquet":
-            from pyarrow import parquet
-
-            with parquet.ParquetFile(path) as file:
-                return _of_arrow(_only(file.read(), column, str(path)))
-        if path.suffix.lower() == ".csv":
+        if path.suffix.lower() in (".parquet", ".parq", ".pq"):
+            values = plain_values(_read_parquet(path, column))
+            return Keys(values, values)
+        if path.suffix.lower() in _SEPARATORS:
             return _texts(_read_csv(path, column))
         # Only line feeds end a line: text may hold what else Unicode calls a line's end.
         lines = (line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n"))
@@ -715,7 +692,7 @@ def _read_file(path: Path, column: str) -> Keys:
     except (UnicodeDecodeError, pa.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(
-                f"{path}: no such file of keys; it has one key per line, or is Parquet or CSV"
+                f"{path}: no such file of keys; it has one key per line, or is Parquet, CSV or TSV"
             ) from error
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the system; Arrow's own, of damaged files, have no number
@@ -726,12 +703,38 @@ def _texts(shown: pa.Array) -> Keys:
     return Keys(shown, shown.to_pylist(), are_text=True)
 
 
+def _read_parquet(path: Path, column: str) -> pa.ChunkedArray:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        number = _number_of(column, file.schema_arrow.names, path)
+        leaves = [file.schema.column(leaf) for leaf in range(len(file.schema))]
+        values = file.read().column(number)
+    if (file.schema_arrow.names[number], "INT96") not in ((leaf.path, leaf.physical_type) for leaf in leaves):
+        return values
+    with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        return _of_int96(values, file.read().column(number))
+
+
+def _of_int96(nanoseconds: pa.ChunkedArray, microseconds: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the instants that pyarrow has read twice: beyond 2262 the first are others, and the second are cut."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    as_nanoseconds = pc.multiply(microseconds.cast(pa.int64()), 1000)  # overflows in the same way
+    if pc.all(pc.equal(nanoseconds.cast(pa.int64()), as_nanoseconds)).as_py() is not False:
+        return microseconds
+    microseconds.cast(nanoseconds.type)  # raises if one is beyond
+    return nanoseconds
+
+
 def _read_csv(path: Path, column: str) -> pa.Array:
     import pyarrow as pa
     from pyarrow import csv
 
     # Everything is text: 007 is not 7, and NA not NULL, before the column has said so.
-    parse = csv.ParseOptions(newlines_in_values=True)
+    ending = path.suffix.lower()
+    parse = csv.ParseOptions(delimiter=_SEPARATORS[ending], newlines_in_values=True)
     with csv.open_csv(path, parse_options=parse) as opened:
         types = dict.fromkeys(opened.schema.names, pa.string())
     text = csv.ConvertOptions(column_types=types, strings_can_be_null=False)
@@ -740,19 +743,18 @@ def _read_csv(path: Path, column: str) -> pa.Array:
     if table.num_columns == 1 and (first := table.schema.names[0]).casefold() not in names:  # it may be a key
         raise LiteralError(
             f"{path} begins with {first!r}, and not with the name of the column; write {column} as its first line, or "
-            "give text with one key per line in a file that does not end in .csv"
+            f"give text with one key per line in a file that does not end in {ending}"
         )
-    return pa.concat_arrays(_only(table, column, str(path)).chunks or [pa.array([], pa.string())])
+    chunks = table.column(_number_of(column, table.schema.names, path)).chunks
+    return pa.concat_arrays(chunks or [pa.array([], pa.string())])
 
 
-def _only(
-    table: Any, column: str, where: str, error: type[ColumnNotFoundError] = ColumnNotFoundError
-) -> pa.ChunkedArray:
-    if table.schema.names.count(column) == 1:
-        return table.column(column)
-    if table.num_columns == 1:
-        return table.column(0)
-    raise error(column, table.schema.names, where=where)
+def _number_of(column: str, names: list[str], path: Path) -> int:
+    if names.count(column) == 1:
+        return names.index(column)
+    if len(names) == 1:
+        return 0
+    raise ColumnNotFoundError(column, names, where=str(path))
 
 
 def write_candidates(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str) -> int:

@@ -28,8 +28,9 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
-from parquet_bloom.values.interchange import speaks_arrow
-from parquet_bloom.verbs.keys import python_values, read_keys
+from parquet_bloom.values.interchange import values_of
+from parquet_bloom.values.literals import normalize_literal
+from parquet_bloom.verbs.keys import python_values
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
 
@@ -160,13 +161,13 @@ def probe(
 
 
 def _listed(values: Any, column: str, as_text: bool) -> Sequence[Any]:
-    """Return the values of a list, of an array or column of any kind that `lookup` takes, or the only one."""
+    """Return the values of a container of any kind that `lookup` takes, or the only one."""
     if isinstance(values, list | tuple):
         return values
-    if speaks_arrow(values) or (hasattr(values, "dtype") and getattr(values, "shape", None) != ()):
-        keys = read_keys(values, column)
-        return python_values(keys.shown) if as_text else list(keys.literals)
-    return [values]
+    if normalize_literal(values) is not None:
+        return [values]
+    found = values_of(values, column, what="values")
+    return found if isinstance(found, list) else python_values(found) if as_text else list(found)
 
 
 def _all_might(source: Source, column: str, literals: list[Any], error: Exception) -> list[ProbeAnswer]:

@@ -5,6 +5,7 @@ import inspect
 import re
 import shlex
 from operator import attrgetter
+from pathlib import Path
 
 import click
 import pytest
@@ -149,37 +150,37 @@ def spark_calls(monkeypatch, tmp_path):
             "find(['a'], 'x = 1', columns=['x', 'y.z'], positions=True, limit=5, strict=True, as_of='3', catalog='c', "
             "timezone='UTC', allow_outside=True)",
         ),
-        ("find a -c x -k - -l", "find(['a'], column='x', keys='/dev/stdin', columns=[], positions=True)"),
-        ("find a -c x -k k -q", "find(['a'], column='x', keys='k', columns=[], positions=True, limit=1)"),
+        ("find a -c x -k - -l", "find(['a'], column='x', keys=Path('/dev/stdin'), columns=[], positions=True)"),
+        ("find a -c x -k k -q", "find(['a'], column='x', keys=Path('k'), columns=[], positions=True, limit=1)"),
         ("advise a b", "advise(['a', 'b'])"),
         (
             "advise a -c x -c y.z --where x=1 -w y.z=2 --fpp 0.05 --price 5 --timezone UTC --jobs 2",
             "advise(['a'], ['x', 'y.z'], where=['x=1', 'y.z=2'], fpp=0.05, price=5, timezone='UTC', jobs=2)",
         ),
-        ("advise a -c x -k keys.txt --json", "advise(['a'], ['x'], keys='keys.txt')"),
+        ("advise a -c x -k keys.txt --json", "advise(['a'], ['x'], keys=Path('keys.txt'))"),
         (
             "advise n.t --queries q.sql --dialect trino --catalog prod --as-of 3",
             "advise(['n.t'], queries='q.sql', dialect='trino', catalog='prod', as_of='3')",
         ),
         ("add a --auto --fpp 0.05", "add(['a'], auto=True, fpp=0.05)"),
         ("add a --table --policy", "add('a', table=True, policy=True)"),
-        ("erase a -c x -k keys.txt --yes", "erase(['a'], 'x', 'keys.txt')"),
+        ("erase a -c x -k keys.txt --yes", "erase(['a'], 'x', Path('keys.txt'))"),
         (
             "erase a b -c x.y -k - -n --keep-empty --timezone UTC",
-            "erase(['a', 'b'], 'x.y', '/dev/stdin', dry_run=True, keep_empty=True, timezone='UTC')",
+            "erase(['a', 'b'], 'x.y', Path('/dev/stdin'), dry_run=True, keep_empty=True, timezone='UTC')",
         ),
         (
             "erase a -c x -k k -y --jobs 2 --strict --any-name",
-            "erase(['a'], 'x', 'k', jobs=2, strict=True, any_name=True)",
+            "erase(['a'], 'x', Path('k'), jobs=2, strict=True, any_name=True)",
         ),
-        ("erase a -c x -k k -y --table", "erase('a', 'x', 'k', table=True)"),
+        ("erase a -c x -k k -y --table", "erase('a', 'x', Path('k'), table=True)"),
         (
             "erase a -c x -k k -y --ledger l.json --ledger-keys plain",
-            "erase(['a'], 'x', 'k', ledger='l.json', ledger_keys='plain')",
+            "erase(['a'], 'x', Path('k'), ledger='l.json', ledger_keys='plain')",
         ),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod",
-            "erase('n.t', 'x', 'k', table='iceberg', catalog='prod')",
+            "erase('n.t', 'x', Path('k'), table='iceberg', catalog='prod')",
         ),
         ("recover a", "recover(['a'])"),
         ("report a -o b", "report(['a'], 'b')"),
@@ -200,17 +201,18 @@ def spark_calls(monkeypatch, tmp_path):
         ("prune a -w x=1 -q --absent", "prune(['a'], 'x=1')"),
         ("prune a -w x=1 --exact", "prune(['a'], 'x=1', exact=True)"),
         ("prune a -w x=1 --timezone UTC --json", "prune(['a'], 'x=1', timezone='UTC')"),
-        ("lookup a -c x -k keys.txt", "lookup(['a'], 'x', 'keys.txt')"),
-        ("lookup a -c x -k -", "lookup(['a'], 'x', '/dev/stdin')"),
-        ("lookup a b --column x --keys k.csv --strict", "lookup(['a', 'b'], 'x', 'k.csv', strict=True)"),
+        ("lookup a -c x -k keys.txt", "lookup(['a'], 'x', Path('keys.txt'))"),
+        ("lookup a -c x -k -", "lookup(['a'], 'x', Path('/dev/stdin'))"),
+        ("lookup a b --column x --keys k.csv --strict", "lookup(['a', 'b'], 'x', Path('k.csv'), strict=True)"),
         (
             "lookup a -c x -k k --timezone UTC --storage-option n=1",
-            "lookup(['a'], 'x', 'k', timezone='UTC', storage_options={'n': 1})",
+            "lookup(['a'], 'x', Path('k'), timezone='UTC', storage_options={'n': 1})",
         ),
-        ("lookup a b -c x -k - --absent", "absent(['a', 'b'], 'x', '/dev/stdin')"),
+        ("lookup a b -c x -k - --absent", "absent(['a', 'b'], 'x', Path('/dev/stdin'))"),
         (
             "lookup n.t -c x -k k --absent --catalog prod --as-of 3 --timezone UTC --strict --allow-outside",
-            "absent(['n.t'], 'x', 'k', catalog='prod', as_of='3', timezone='UTC', strict=True, allow_outside=True)",
+            "absent(['n.t'], 'x', Path('k'), catalog='prod', as_of='3', timezone='UTC', strict=True, "
+            "allow_outside=True)",
         ),
         ("add a -c x --table", "add('a', ['x'], table=True)"),
         ("index hudi a b", "hudi.add_filter(['a', 'b'])"),
@@ -235,7 +237,7 @@ def spark_calls(monkeypatch, tmp_path):
         ),
         ("prune a -w x=1 --as-of 3", "prune(['a'], 'x=1', as_of='3')"),
         ("prune n.t -w x=1 --catalog prod", "prune(['n.t'], 'x=1', catalog='prod')"),
-        ("lookup n.t -c x -k k --catalog prod", "lookup(['n.t'], 'x', 'k', catalog='prod')"),
+        ("lookup n.t -c x -k k --catalog prod", "lookup(['n.t'], 'x', Path('k'), catalog='prod')"),
         ("index create n.t -c x --catalog prod", "index.create('n.t', ['x'], catalog='prod')"),
         ("index refresh n.t --catalog prod", "index.refresh('n.t', catalog='prod')"),
         ("index drop n.t -c x --catalog prod", "index.drop('n.t', ['x'], catalog='prod')"),
@@ -244,7 +246,7 @@ def spark_calls(monkeypatch, tmp_path):
             "sql 'DROP BLOOMFILTER INDEX ON n.t' --catalog prod",
             "execute('DROP BLOOMFILTER INDEX ON n.t', catalog='prod')",
         ),
-        ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', 'k', as_of='2026-01-31')"),
+        ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', Path('k'), as_of='2026-01-31')"),
         ("sql 'DROP BLOOMFILTER INDEX ON a'", "execute('DROP BLOOMFILTER INDEX ON a')"),
         ("index create a -c x", "index.create('a', ['x'])"),
         ("index create a -c x --at b", "index.create('a', ['x'], at='b')"),
@@ -272,8 +274,9 @@ def spark_calls(monkeypatch, tmp_path):
 def test_a_command_is_a_call(calls, line, call):
     ran = CliRunner().invoke(main, shlex.split(line), standalone_mode=False)
     assert isinstance(ran.exception, Called), ran.output
+    names = {verb.partition(".")[0] for verb in SIGNATURES}
     with pytest.raises(Called):
-        eval(call, {name: getattr(parquet_bloom, name) for name in {verb.partition(".")[0] for verb in SIGNATURES}})
+        eval(call, {"Path": Path, **{name: getattr(parquet_bloom, name) for name in names}})
     by_command, by_call = calls
     assert by_command == by_call
 
@@ -301,17 +304,17 @@ def test_what_is_not_given_has_the_same_default(calls):
         ("verify a -c x", "verify(s, ['a'], ['x'])"),
         ("prune a -w x=1 --explain", "prune(s, ['a'], 'x=1')"),
         ("prune a -w x=1 --exact", "prune(s, ['a'], 'x=1', exact=True)"),
-        ("lookup a -c x -k keys.txt -o out", "lookup(s, ['a'], 'x', 'keys.txt')"),
+        ("lookup a -c x -k keys.txt -o out", "lookup(s, ['a'], 'x', Path('keys.txt'))"),
         ("find a -w x=1 -s x -p -n 5", "find(s, ['a'], 'x=1', columns=['x'], positions=True, limit=5)"),
-        ("find a -c x -k k --count", "find(s, ['a'], column='x', keys='k', columns=[], positions=True)"),
+        ("find a -c x -k k --count", "find(s, ['a'], column='x', keys=Path('k'), columns=[], positions=True)"),
         (
             "erase a -c x -k k -n --keep-empty --any-name",
-            "erase(s, ['a'], 'x', 'k', dry_run=True, keep_empty=True, any_name=True)",
+            "erase(s, ['a'], 'x', Path('k'), dry_run=True, keep_empty=True, any_name=True)",
         ),
         ("erase a -c x -k k -y --index b", "erase(s, ['a'], 'x', 'k', index='b')"),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod --ledger l.json --ledger-keys plain",
-            "erase(s, 'n.t', 'x', 'k', table='iceberg', catalog='prod', ledger='l.json', ledger_keys='plain')",
+            "erase(s, 'n.t', 'x', Path('k'), table='iceberg', catalog='prod', ledger='l.json', ledger_keys='plain')",
         ),
     ],
 )
@@ -321,7 +324,7 @@ def test_on_spark_a_command_is_a_call_too(spark_calls, line, call, master):
     ran = CliRunner().invoke(main, [*line.split(), "--engine", "spark", *master], standalone_mode=False)
     assert isinstance(ran.exception, Called), ran.output
     with pytest.raises(Called):
-        eval(call, {"s": session, **{verb: getattr(parquet_bloom.spark, verb) for verb in ON_SPARK}})
+        eval(call, {"s": session, "Path": Path, **{verb: getattr(parquet_bloom.spark, verb) for verb in ON_SPARK}})
     by_command, by_call = recorded
     assert by_command == by_call
     assert masters == [master[-1] if master else None]

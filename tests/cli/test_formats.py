@@ -48,7 +48,7 @@ COMMANDS: list[tuple[str, Any]] = [
     ("drop lake -n", lambda: parquet_bloom.drop("lake", dry_run=True)),
     ("verify lake", lambda: parquet_bloom.verify("lake")),
     ("prune lake -w id=5", lambda: parquet_bloom.prune("lake", "id = 5")),
-    ("lookup lake -c id -k keys.csv", lambda: parquet_bloom.lookup("lake", "id", "keys.csv")),
+    ("lookup lake -c id -k keys.csv", lambda: parquet_bloom.lookup("lake", "id", Path("keys.csv"))),
     ("index show lake", lambda: parquet_bloom.index.show("lake")),
     ("index create lake -c t", lambda: parquet_bloom.index.create("lake", "t")),
     ("index hudi lake -n --key-column t", lambda: parquet_bloom.hudi.add_filter("lake", "t", dry_run=True)),

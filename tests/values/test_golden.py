@@ -175,6 +175,10 @@ READINGS: list[tuple[LeafColumn, Any, list[str]]] = [
     (US, pa.scalar(3, pa.timestamp("s")), ["c0c62d0000000000"]),
     (moment("TIME", "NANOS"), pa.scalar(3, pa.time32("ms")), ["c0c62d0000000000"]),
     (UUID, pa.array([bytes(16)], pa.uuid())[0], ["00" * 16]),
+    (UUID, str(uuid.UUID(int=255)), ["00" * 15 + "ff"]),  # as DuckDB hands it out
+    (leaf("FIXED_LEN_BYTE_ARRAY", length=16), uuid.UUID(int=255), ["00" * 15 + "ff"]),
+    (BINARY, uuid.UUID(int=255), ["00" * 15 + "ff"]),
+    (INT64, pa.RunEndEncodedArray.from_arrays([2], [1])[0], [ONE]),
 ]
 
 
@@ -266,7 +270,8 @@ INCOMPARABLE: list[tuple[LeafColumn, Any]] = [
     *((STRING, value) for value in (1, 1.5, True, date(2024, 1, 1), "\ud800", uuid.UUID(int=1), Decimal("NaN"))),
     *((BSON, value) for value in ("a", 1)),
     *((FIXED4, value) for value in ("abcd", 1)),
-    *((UUID, value) for value in (str(uuid.UUID(int=1)), b"abc", 1)),
+    *((UUID, value) for value in ("abc", "", b"abc", 1)),
+    (FIXED4, uuid.UUID(int=1)),
     *((DATE, value) for value in ("2024-02-03", 19756, time(12))),
     *((NS, value) for value in ("2024-02-03", 0, time(12), timedelta(1), np.timedelta64(1, "s"))),
     *(

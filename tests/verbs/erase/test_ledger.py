@@ -111,7 +111,7 @@ def test_plain_files_and_keys_that_are_spelled_twice(tmp_path: Path) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_text("1\n01\n3\n9\n")
     ledger = tmp_path / "ledger.parquet"
-    erased = erase(tmp_path / "*.parquet", "id", str(keys), ledger=ledger, ledger_keys="plain")
+    erased = erase(tmp_path / "*.parquet", "id", keys, ledger=ledger, ledger_keys="plain")
     assert erased.errors == ()
     found = [
         (row["key"], row["file"] and Path(row["file"]).name, row["rows_erased"])

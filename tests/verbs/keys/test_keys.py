@@ -133,7 +133,7 @@ def test_a_file_with_a_key_a_line(tmp_path: Path) -> None:
     assert keys.are_text
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(LiteralError, match=r"keys\.txt"):
-        read_keys(str(path), "c")
+        read_keys(path, "c")
 
 
 def test_a_csv_file(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_parquet_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_keys(tmp_path / "missing.parquet", "c")
     with pytest.raises(FileNotFoundError):
-        read_keys("missing.txt", "c")
+        read_keys(Path("missing.txt"), "c")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -156,11 +157,17 @@ class Frame:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        (5, "not int; put a single key in a list"),
-        (b"abc", "not bytes; put a single key in a list"),
-        (bytearray(b"abc"), "not bytearray"),
+        (5, r"not int: give \[key\], or Path"),
+        ("/etc/hostname", r"not str: give \[key\], or Path\(…\) for a file of keys"),
+        (np.str_("/etc/hostname"), r"str_: give \[key\]"),
+        (b"/etc/hostname", r"not bytes: give \[key\], or Path"),
+        (bytearray(b"abc"), r"not bytearray: give \[key\]"),
+        (memoryview(b"abc"), r"not memoryview: give \[key\]"),
+        (io.StringIO("1\n2\n"), r"StringIO: give \[key\], or Path"),
         (None, "not NoneType"),
-        (Frame(), "Frame; put"),
+        (pd.NaT, "NaTType"),
+        (Frame(), "Frame: give"),
+        ({"id": Path("keys.txt")}, "the keys in 'id' must be a list or an array, not pathlib"),
         ({"id": 5}, "not int"),
         ({"id": "abc"}, "the keys in 'id' must be a list or an array, not str"),
         ({"id": {"a": 1}}, "the keys in 'id' must be a list or an array, not dict"),

@@ -175,7 +175,7 @@ def test_errors_come_before_the_stream(lake: Path) -> None:
     with pytest.raises(FileNotFoundError):
         lookup(lake / "missing", "id", [1])
     with pytest.raises(FileNotFoundError):
-        lookup(lake, "id", "keys.txt")
+        lookup(lake, "id", Path("keys.txt"))
 
 
 def test_files_that_lack_the_column_or_hold_another_type_keep_every_key(lake: Path) -> None:
