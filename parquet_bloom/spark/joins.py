@@ -11,7 +11,7 @@ from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.predicates.tree import Comparison, Constant, Opaque
 from parquet_bloom.spark.conditions import LOG, quoted_name, trusted
-from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, is_frame, key_parts, only_column
+from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, as_spark_type, is_frame, key_parts, only_column
 from parquet_bloom.spark.lookups import LookupTask, places_of
 from parquet_bloom.spark.reading import Lake, lake_of
 from parquet_bloom.spark.session import changed
@@ -156,7 +156,8 @@ def _known(spark: SparkSession, lake: Lake, path: tuple[str, ...], keys: Any, li
     read = read_keys(keys, path[-1])
     if not read.is_exact:
         raise LiteralError("keys of several types cannot be joined; give keys of one type")
-    shown = as_spark_shows(read.shown)
+    if (shown := as_spark_type(read.shown)) is None:
+        raise LiteralError(f"some of these keys of the type {read.shown.type} are values that Spark does not have")
     known = _Known(read, from_arrow_type(shown.type, True), lake.sources, is_small=read.shown.nbytes <= limit)
     kind = _type_at(lake.schema, path)
     is_clock = known.kind.simpleString() == "timestamp_ntz"  # of the session's zone, where the column has instants

@@ -175,22 +175,38 @@ _LOADED: dict[str, KeyPart] = {}
 
 def as_spark_shows(shown: pa.Array) -> pa.Array:
     """Return the keys as an array whose type Spark has, of the same values; else as text."""
+    typed = as_spark_type(shown)
+    return _as_text(shown) if typed is None else typed
+
+
+def as_spark_type(shown: pa.Array) -> pa.Array | None:
+    """Return the keys as an array that Spark compares as the same values, or None: it has no nanoseconds, say."""
     import pyarrow as pa
 
     if isinstance(shown, pa.ExtensionArray):
         shown = shown.storage
     kind, types = shown.type, pa.types
-    if types.is_time(kind) or types.is_decimal256(kind) or (types.is_decimal(kind) and kind.scale < 0):
-        return _as_text(shown)
     target = next((to for known, to in _likes() if kind == known), kind)
     if types.is_timestamp(kind):
         target = pa.timestamp("us", kind.tz)
+    elif types.is_time(kind):
+        target = pa.time64("us")
     elif types.is_fixed_size_binary(kind):
         target = pa.binary()
+    elif types.is_decimal256(kind) or (types.is_decimal(kind) and kind.scale < 0):
+        target = _decimal_of_spark(kind)
     try:
-        return shown if target == kind else shown.cast(target)
+        same = shown if target == kind else shown.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _as_text(shown)
+        return None
+    return _as_text(same) if types.is_time(kind) else same  # which every version of Spark reads
+
+
+def _decimal_of_spark(kind: Any) -> pa.DataType:
+    import pyarrow as pa
+
+    scale = min(max(kind.scale, 0), 38)
+    return pa.decimal128(min(kind.precision - min(kind.scale, 0), 38), scale)
 
 
 def _likes() -> list[tuple[pa.DataType, pa.DataType]]:

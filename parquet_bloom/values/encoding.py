@@ -58,6 +58,7 @@ from parquet_bloom.format.schema import (
     LeafColumn,
     PhysicalType,
 )
+from parquet_bloom.values.interchange import python_value
 from parquet_bloom.values.literals import (
     DAY,
     EPOCH_ORDINAL,
@@ -787,6 +788,8 @@ def _incomparable(leaf: LeafColumn, value: object) -> LiteralError:
     if hasattr(value, "as_py"):
         with contextlib.suppress(ArithmeticError, ValueError):  # dates before year 1, for example
             value = value.as_py()
+    if isinstance(value, DecimalLiteral | FloatLiteral):  # of a list, whose literals have one type
+        value = value.value
     return LiteralError(
         f"column {leaf.name} is {leaf.type_name}; {_short(value)} ({type(value).__name__}) cannot be compared "
         f"with it; give {rule_of(leaf).example}"
@@ -796,14 +799,11 @@ def _incomparable(leaf: LeafColumn, value: object) -> LiteralError:
 def literal_text(value: object, form: Callable[[object], str] = str) -> str:
     """Return a literal as text, also if its own `str` fails, as for an Arrow date before year 1."""
     try:
-        return form(value)
+        return form(python_value(value) if hasattr(value, "as_py") else value)
     except (ArithmeticError, ValueError):  # ArrowInvalid among them
         literal = normalize_literal(value)
-    match literal:
-        case Timestamp() | TimeOfDay():
-            return str(literal)
-        case DateLiteral(days):
-            return str(Timestamp(days * DAY)).partition("T")[0]
+    if isinstance(literal, Timestamp | TimeOfDay | DateLiteral):
+        return str(literal)
     return "the literal"  # an int with too many digits to print
 
 

@@ -8,6 +8,7 @@ type is an error that names it.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import KeyColumnError, LiteralError
-from parquet_bloom.values.literals import normalize_literal
+from parquet_bloom.values.literals import TimeOfDay, Timestamp, normalize_literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,11 +256,11 @@ def _numbers_of_runs(array: Any) -> pa.Array:
 
 
 def python_value(scalar: Any) -> Any:
-    """Return an Arrow scalar as Python's value where that means the same, else as it is: its type may matter."""
+    """Return an Arrow scalar as a Python value that means the same, else as it is: its type may matter."""
     if not scalar.is_valid:
         return None
-    try:
-        value = scalar.as_py()
-    except (ArithmeticError, ValueError):
-        return scalar
-    return value if normalize_literal(value) == normalize_literal(scalar) else scalar
+    literal = normalize_literal(scalar)
+    with contextlib.suppress(ArithmeticError, ValueError):
+        if normalize_literal(value := scalar.as_py()) == literal:
+            return value
+    return literal if isinstance(literal, Timestamp | TimeOfDay) else scalar

@@ -176,12 +176,18 @@ class DecimalLiteral:
     scale: int
     integer_digits: int
 
+    def __str__(self) -> str:
+        return str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class DateLiteral:
     """A calendar day of any year, in days since 1970-01-01."""
 
     days: int
+
+    def __str__(self) -> str:
+        return str(Timestamp(self.days * DAY)).partition("T")[0]
 
 
 class Null:

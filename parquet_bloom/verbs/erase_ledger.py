@@ -173,8 +173,8 @@ def _bytes(keys: Keys, number: int) -> bytes:
     """Return a key as the bytes that its HMAC is of: its text in UTF-8; binary keys as they are."""
     import pyarrow as pa
 
-    shown = keys.shown[number]
-    if pa.types.is_binary(shown.type) or pa.types.is_large_binary(shown.type):
+    shown, of = keys.shown[number], pa.types
+    if of.is_binary(shown.type) or of.is_large_binary(shown.type) or of.is_fixed_size_binary(shown.type):
         return bytes(shown.as_py())
     return literal_text(shown).encode()
 

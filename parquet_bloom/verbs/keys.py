@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -36,7 +37,7 @@ from parquet_bloom.values.encoding import (
     unpack_int96,
     why_untrusted,
 )
-from parquet_bloom.values.interchange import plain_values, values_of
+from parquet_bloom.values.interchange import plain_values, python_value, values_of
 from parquet_bloom.values.literals import (
     PER_SECOND,
     SECOND,
@@ -131,17 +132,12 @@ def _text(value: Any) -> str:
 
 def python_values(keys: pa.Array) -> tuple[Any, ...]:
     """Return an array's values as Python's, those that Python cannot hold as the array has them."""
-    try:
-        return tuple(keys.to_pylist())
-    except (ArithmeticError, ValueError):
-        return tuple(map(_python_value, keys))
+    import pyarrow as pa
 
-
-def _python_value(scalar: Any) -> Any:
-    try:
-        return scalar.as_py()
-    except (ArithmeticError, ValueError):
-        return scalar
+    if keys.type != pa.time64("ns"):  # whose nanoseconds would be dropped
+        with contextlib.suppress(ArithmeticError, ValueError):
+            return tuple(keys.to_pylist())
+    return tuple(map(python_value, keys))
 
 
 def is_null(literal: object) -> bool:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
-from parquet_bloom.spark import lookup, semi_join
+from parquet_bloom.spark import erase, find, lookup, semi_join
 from parquet_bloom.spark.tasks import live_sources_of, to_arrow
 from parquet_bloom.storage.cache import Cache
 
@@ -295,6 +296,32 @@ def test_columns_and_keys_of_many_forms(lake: Path, tmp_path: Path) -> None:
     assert ([tuple(row) for row in nested.collect()], len(nested.inputFiles())) == ([(5,)], 2)
     with pytest.raises(LiteralError):
         semi_join(spark(), lake, "id", [1, "a"])
+
+
+def test_keys_that_spark_would_cut_are_refused(tmp_path: Path) -> None:
+    moments = pa.array([0, 1], pa.timestamp("us"))
+    pq.write_table(pa.table({"t": moments, "row": [0, 1]}), tmp_path / "a.parquet")
+    exact = semi_join(spark(), tmp_path, "t", pl.Series([1000]).cast(pl.Datetime("ns")))
+    assert [row["row"] for row in exact.collect()] == [1]
+    for keys in (pa.array([1], pa.timestamp("ns")), pl.Series([1]).cast(pl.Datetime("ns"))):
+        with pytest.raises(LiteralError, match=r"keys of the type timestamp\[ns\] are values that Spark does not have"):
+            semi_join(spark(), tmp_path, "t", keys)
+        with pytest.raises(LiteralError, match="Spark does not have"):
+            find(spark(), tmp_path, column="t", keys=keys)
+
+
+def test_text_is_no_file_of_keys(lake: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_text("5\n", "utf-8")
+    doors: list[Any] = [
+        lambda keys: lookup(spark(), lake, "id", keys),
+        lambda keys: semi_join(spark(), lake, "id", keys),
+        lambda keys: find(spark(), lake, column="id", keys=keys),
+        lambda keys: erase(spark(), lake, "id", keys, dry_run=True),
+    ]
+    for door in doors:
+        for keys in (str(tmp_path / "keys.txt"), bytes(tmp_path / "keys.txt")):
+            with pytest.raises(TypeError, match=r"give \[key\], or Path"):
+                door(keys)
 
 
 def test_partitions(tmp_path: Path) -> None:

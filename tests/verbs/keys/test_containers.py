@@ -6,6 +6,7 @@ the last two of these and one that no row has. So a key that loses anything on i
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import struct
