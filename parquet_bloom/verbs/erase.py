@@ -119,8 +119,8 @@ def erase(
             own object.
         column: The leaf column that holds the keys. It may be in a struct, and not in a list.
         keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
-            one; or the path of a file: Parquet or CSV with such a column, or text with one key per line. NULL is
-            refused.
+            one; or a `Path` to a file: Parquet, CSV or TSV with such a column, or text with one key per line. A bare
+            `str` or `bytes` is neither. NULL is refused.
         timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
         keep_empty: Keep a file that has no rows left. By default it is removed.
         dry_run: Only report what would be done.

@@ -34,7 +34,6 @@ from parquet_bloom.values.encoding import (
     is_never_rebased,
     literal_text,
     parse_literal,
-    unpack_int96,
     why_untrusted,
 )
 from parquet_bloom.values.interchange import plain_values, python_value, values_of
@@ -348,12 +347,8 @@ def _agreed(leaf: LeafColumn, literal: object, encodings: Encodings) -> Sequence
     """Return the encodings of what a literal equals, or None if engines do not agree on it."""
     if (exact := _in_nanoseconds(leaf, literal)) is not None:
         return [plain for plain in encodings.plain if int.from_bytes(plain, "little", signed=True) == exact]
-    if leaf.physical_type is PhysicalType.INT96:
-        is_agreed = len({unpack_int96(plain) // 1000 for plain in encodings.plain}) == 1
-    elif isinstance(interval := literal_interval(leaf, literal, encodings), str):
-        is_agreed = len(encodings.plain) == 1
-    else:
-        is_agreed = interval[0] == interval[1]
+    interval = literal_interval(leaf, literal, encodings)
+    is_agreed = len(encodings.plain) == 1 if isinstance(interval, str) else interval[0] == interval[1]
     return encodings.plain if is_agreed else None
 
 

@@ -509,7 +509,8 @@ def lookup(
             table.
         column: The leaf column that holds the keys.
         keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
-            one; or the path of a file: Parquet or CSV with such a column, or text with one key per line.
+            one; or a `Path` to a file: Parquet, CSV or TSV with such a column, or text with one key per line. A bare
+            `str` or `bytes` is neither.
         timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.

@@ -542,7 +542,7 @@ def _folder() -> Path:
 
 def key_file(data: bytes) -> None:
     """A file of keys is read or refused, with an error of ours."""
-    suffix = (".txt", ".csv", ".parquet")[data[0] % 3 if data else 0]
+    suffix = (".txt", ".csv", ".parquet", ".tsv")[data[0] % 4 if data else 0]
     path = _folder() / f"keys{suffix}"
     path.write_bytes(data[1:])
     try:
@@ -553,7 +553,14 @@ def key_file(data: bytes) -> None:
 
 
 def key_seeds() -> Iterator[bytes]:
-    yield from (b"\0a\nb\r\n\nc", b"\0\xef\xbb\xbf1\n2", b'\1id,x\n1,2\n"a\nb",3\n', b"\1only\n007\nNA\n", b"\1id;x\n")
+    yield from (
+        b"\0a\nb\r\n\nc",
+        b"\0\xef\xbb\xbf1\n2",
+        b'\1id,x\n1,2\n"a\nb",3\n',
+        b"\1only\n007\nNA\n",
+        b"\1id;x\n",
+        b"\3id\tx\n1\t2\n",
+    )
     for name in (SMALL, "pyarrow/one_row.parquet", "spark/int96.parquet"):
         yield b"\2" + fixture(name)
 

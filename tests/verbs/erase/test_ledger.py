@@ -105,6 +105,25 @@ def test_an_iceberg_table(tmp_path: Path, catalog: Any) -> None:
     assert "expire_snapshots(table => 'n.t'" in found[hashed(45)]["expire_with"]
 
 
+def test_keys_of_bytes_are_hashed_as_they_are_and_times_to_the_nanosecond(tmp_path: Path) -> None:
+    columns = {
+        "fixed": pa.array([b"ab", b"cd"], pa.binary(2)),
+        "view": pa.array([b"ef", b"gh"], pa.binary_view()),
+        "time": pa.array([1, 2], pa.time64("ns")),
+    }
+    for column, keys in columns.items():
+        pq.write_table(pa.table({"k": keys.cast(pa.binary()) if column == "view" else keys}), tmp_path / "a.parquet")
+        ledger = tmp_path / f"{column}.json"
+        erase(tmp_path / "a.parquet", "k", keys, ledger=ledger, ledger_secret=SECRET)
+        shown = {
+            "fixed": [b"ab", b"cd"],
+            "view": [b"ef", b"gh"],
+            "time": [b"00:00:00.000000001", b"00:00:00.000000002"],
+        }
+        expected = {hmac.new(SECRET, one, hashlib.sha256).hexdigest(): 1 for one in shown[column]}
+        assert {row["key"]: row["rows_erased"] for row in rows_of(ledger)} == expected
+
+
 def test_plain_files_and_keys_that_are_spelled_twice(tmp_path: Path) -> None:
     for name, rows in {"a": [1, 1, 2], "b": [1, 3]}.items():
         pq.write_table(pa.table({"id": pa.array(rows, pa.int64())}), tmp_path / f"{name}.parquet")

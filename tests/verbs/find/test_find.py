@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from datetime import date
+from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,31 @@ def test_days_before_1582_are_refused_if_the_writer_of_any_file_may_have_shifted
     with pytest.raises(UnsupportedError, match="1582"):
         parquet_bloom.find(tmp_path, "day = DATE '1500-01-01'")
     assert parquet_bloom.find(tmp_path, "day = DATE '2024-01-01'").to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(5, 1), pa.decimal64(15, 1)])
+def test_narrow_decimals_are_compared_in_every_way(tmp_path: Path, kind: pa.DataType) -> None:
+    path = tmp_path / "narrow.parquet"
+    pq.write_table(pa.table({"d": pa.array([Decimal("1.5"), Decimal("2.5"), None], kind)}), path)
+    assert pq.read_schema(path).field("d").type == kind
+    for condition, rows in {
+        "d IN (1.5, 9)": 1,
+        "NOT d IN (1.5)": 1,
+        "d = 1.5": 1,
+        "d < 2": 1,
+        "d BETWEEN 1 AND 3": 2,
+        "d IS NULL": 1,
+    }.items():
+        assert parquet_bloom.find(path, condition).to_arrow().num_rows == rows
+    assert parquet_bloom.find(path, column="d", keys=[Decimal("2.5")]).to_arrow().num_rows == 1
+
+
+def test_a_literal_is_written_as_a_value_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"s": ["a"], "t": pa.array([0], pa.timestamp("us", "UTC"))}), path)
+    with pytest.raises(LiteralError, match=r"STRING; Decimal\('1.5'\) \(Decimal\) cannot be compared"):
+        parquet_bloom.find(path, "s IN (1.5, 2)")
+    with pytest.raises(LiteralError, match=r"STRING; Decimal\('1.5'\) \(Decimal\) cannot be compared"):
+        parquet_bloom.prune(path, "s BETWEEN 1.5 AND 2")
+    with pytest.raises(UnsupportedError, match="which instants of t 2024-01-01 means"):
+        parquet_bloom.find(path, col("t") == date(2024, 1, 1))

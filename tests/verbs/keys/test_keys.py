@@ -151,6 +151,20 @@ def test_a_csv_file(tmp_path: Path) -> None:
             read_keys(path, "c")
 
 
+def test_a_file_with_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "keys.tsv"
+    path.write_text('x\tc\n1\ta,b\n2\t"a\tb"\n3\t007\n', "utf-8")
+    assert read_keys(path, "c").shown.to_pylist() == ["a,b", "a\tb", "007"]
+    path.write_text("a,b\tc\n1\t2\n", "utf-8")
+    assert read_keys(path, "c").shown.to_pylist() == ["2"]
+    path.write_text("7\n8\n", "utf-8")
+    with pytest.raises(LiteralError, match=r"begins with '7'.* does not end in \.tsv"):
+        read_keys(path, "c")
+    path.write_text("a\tb\n7\t8\n", "utf-8")
+    with pytest.raises(ColumnNotFoundError):
+        read_keys(path, "c")
+
+
 def test_a_parquet_file(tmp_path: Path) -> None:
     path = tmp_path / "c=1" / "x=2" / "keys.parquet"  # no partitions here
     path.parent.mkdir(parents=True)
@@ -160,6 +174,7 @@ def test_a_parquet_file(tmp_path: Path) -> None:
     assert not keys.are_text
     with pytest.raises(FileNotFoundError):
         read_keys(tmp_path / "missing.parquet", "c")
+    assert read_keys(path.rename(path.with_suffix(".pq")), "c").shown.to_pylist() == ["a", "b"]
     with pytest.raises(FileNotFoundError):
         read_keys(Path("missing.txt"), "c")
 
