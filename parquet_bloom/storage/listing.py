@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -321,6 +321,8 @@ def listed(paths: Any) -> list[Any]:
     """Return `paths` as a list, also where they are a single path, open file or buffer, or a column of Arrow's."""
     if isinstance(paths, str | os.PathLike) or is_open_file(paths):
         return [paths]
+    if isinstance(paths, Mapping):
+        return list(paths)
     found = values_of(paths, None, what="paths")
     return found if isinstance(found, list) else list(found.to_pylist())
 

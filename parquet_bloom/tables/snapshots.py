@@ -214,7 +214,7 @@ class Snapshot:
         """
         inside = dict.fromkeys(file.path for file in self.files if not file.is_outside)  # a table may have a file twice
         lost: dict[str, OSError] = {}
-        found = find(list(inside), storage_options=fsspec_options(storage_options), literal=True, lost=lost)
+        found = find(inside, storage_options=fsspec_options(storage_options), literal=True, lost=lost)
         at = dict(zip((path for path in inside if path not in lost), found, strict=True))
         sources, files = [], []
         for file in self.files:

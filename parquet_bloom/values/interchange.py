@@ -1,9 +1,8 @@
 """Values out of any container, each exactly as it is there: Arrow's, Polars', pandas', DuckDB's, NumPy's and Python's.
 
-What offers its data as Arrow is read as Arrow: Python's own types have no nanoseconds. Three exports are not exact, so
-they are not used: pandas makes NULL of NaN, Polars exports wide integers under names of its own and Python objects as
-their addresses, and DuckDB wraps some types. The types of Arrow that are understood are listed here; a value of another
-type is an error that names it.
+What offers its data as Arrow is read as Arrow: Python's own types have no nanoseconds. Where an export changes values, it
+is not used: pandas exports NaN as NULL, Polars Python objects as their addresses, and DuckDB 2^128-1 as -1. The types of
+Arrow that are understood are listed in `_is_known`; a value of another type is an error that names it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def values_of(given: Any, column: str | None, *, what: str = "keys") -> pa.Array
     """Return the values of a container as an Arrow array of plain values, or as a list of literals.
 
     Of what has columns the one named `column` is taken, or its only one: a table or a frame of any library, a dict, a
-    relation. The names of columns are never taken for values. Raises `TypeError` for what is no container, and
-    `LiteralError` for a type of values that is not understood. `what` is what errors call the values.
+    relation. The names of columns are never taken for values. Raises `TypeError` for anything but a container, such as
+    text or a path, and `LiteralError` for a type of values that is not understood. Errors call the values `what`.
     """
     import pyarrow as pa
 
@@ -48,7 +47,7 @@ def values_of(given: Any, column: str | None, *, what: str = "keys") -> pa.Array
 
 
 _SINGLE = (str, bytes, bytearray, memoryview, os.PathLike, io.IOBase)
-"""What could be gone through, or opened, but is no container of values."""
+"""These can be iterated or opened, but are not containers of values."""
 
 
 def _is_of(given: Any, library: str) -> bool:

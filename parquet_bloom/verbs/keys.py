@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
@@ -105,13 +105,15 @@ def _of_values(values: list[Any]) -> Keys:
 
 
 def _are_equal(values: list[Any], shown: list[Any]) -> bool:
-    """Return whether Arrow kept the values; NumPy's and others would say so of 2^60+1 and the float that is nearest."""
-    if set(map(type, values)) <= _COMPARED_EXACTLY and values == shown:
+    """Return whether Arrow kept the values. NumPy's own == would say so of 2^60+1 and the nearest float."""
+    kinds = set(map(type, values))
+    are_local = datetime not in kinds or not any(getattr(value, "tzinfo", None) for value in values)
+    if kinds <= _COMPARED_EXACTLY and are_local and values == shown:
         return True
     return all(_meaning(value) == _meaning(one) for value, one in zip(values, shown, strict=True))
 
 
-_COMPARED_EXACTLY = {type(None), bool, int, float, str, bytes, Decimal, date, uuid.UUID}
+_COMPARED_EXACTLY = {type(None), int, float, str, bytes, Decimal, date, datetime, uuid.UUID}
 
 
 def _meaning(value: Any) -> object:
@@ -122,7 +124,7 @@ def _meaning(value: Any) -> object:
         return Null
     if isinstance(literal, FloatLiteral | DecimalLiteral):
         return literal.value if literal.value == literal.value else FloatLiteral
-    return literal
+    return (literal,) if isinstance(literal, bool) else literal  # True is not 1
 
 
 def _text(value: Any) -> str:
