@@ -1,7 +1,7 @@
 """Values out of any container, each exactly as it is there: Arrow's, Polars', pandas', DuckDB's, NumPy's and Python's.
 
-What offers its data as Arrow is read as Arrow: Python's own types have no nanoseconds. Where an export changes values, it
-is not used: pandas exports NaN as NULL, Polars Python objects as their addresses, and DuckDB 2^128-1 as -1. The types of
+What offers its data as Arrow is read as Arrow: Python's own types have no nanoseconds. An export that changes values is
+not used: pandas exports NaN as NULL, Polars Python objects as their addresses, and DuckDB 2^128-1 as -1. The types of
 Arrow that are understood are listed in `_is_known`; a value of another type is an error that names it.
 """
 
@@ -28,8 +28,6 @@ def values_of(given: Any, column: str | None, *, what: str = "keys") -> pa.Array
     relation. The names of columns are never taken for values. Raises `TypeError` for anything but a container, such as
     text or a path, and `LiteralError` for a type of values that is not understood. Errors call the values `what`.
     """
-    import pyarrow as pa
-
     if _is_of(given, "polars") and hasattr(given, "collect"):  # a LazyFrame
         given = given.select(_chosen(given.collect_schema().names(), column, what)).collect()
     if (names := _names_of(given)) is not None:
@@ -39,6 +37,12 @@ def values_of(given: Any, column: str | None, *, what: str = "keys") -> pa.Array
             raise TypeError(f"the {what} in {name!r} must be a list or an array, not {_type_of(given)}")
     if isinstance(given, _SINGLE) or getattr(given, "ndim", 1) != 1:
         raise _no_container(given, what)
+    if not any(hasattr(given, name) for name in _OF_ARRAYS):
+        if not isinstance(given, Iterable) or hasattr(given, "columns"):  # whose elements would be the columns' names
+            raise _no_container(given, what)
+        return list(given)
+    import pyarrow as pa
+
     try:
         found = _elements(given, column, what)
         return plain_values(found, what) if isinstance(found, pa.Array | pa.ChunkedArray) else found
@@ -48,6 +52,9 @@ def values_of(given: Any, column: str | None, *, what: str = "keys") -> pa.Array
 
 _SINGLE = (str, bytes, bytearray, memoryview, os.PathLike, io.IOBase)
 """These can be iterated or opened, but are not containers of values."""
+
+_OF_ARRAYS = ("__arrow_c_stream__", "__arrow_c_array__", "__array__")
+"""What arrays and tables of some library have, one of these at least."""
 
 
 def _is_of(given: Any, library: str) -> bool:
@@ -91,17 +98,12 @@ def _type_of(given: Any) -> str:
 
 def _elements(given: Any, column: str | None, what: str) -> Any:
     """Return the values of one column as Arrow, or as a list where Arrow would change them."""
-    if _is_of(given, "pandas") and hasattr(given, "dtype"):
+    if _is_of(given, "pandas"):
         return _of_pandas(given)
-    if _is_of(given, "polars") and hasattr(given, "dtype"):
+    if _is_of(given, "polars"):
         return given.to_list() if str(given.dtype) in _NOT_IN_ARROW else given.to_arrow()
-    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
-        return _of_arrow(given, column, what)
-    if hasattr(given, "__array__"):
-        return _of_numpy(given)
-    if not isinstance(given, Iterable) or hasattr(given, "columns"):  # whose elements would be the columns' names
-        raise _no_container(given, what)
-    return list(given)
+    is_arrow = hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    return _of_arrow(given, column, what) if is_arrow else _of_numpy(given)
 
 
 _NOT_IN_ARROW = ("Object", "Int128", "UInt128")
