@@ -28,7 +28,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import encode
 from parquet_bloom.storage.columns import check_page, dictionary_extent, has_dictionary_page, named_errors, read_extents
 from parquet_bloom.storage.listing import Source
-from parquet_bloom.values.arrays import numbers_as_arrow
+from parquet_bloom.values.arrays import int96_nanoseconds, numbers_as_arrow
 
 PAGES_WORTH = 64 * 1024
 """From this size on, the places of a chunk's pages are read first, to read only those with rows that count."""
@@ -52,9 +52,20 @@ class Field(NamedTuple):
 class FileRows:
     """The rows of one file."""
 
-    def __init__(self, source: Source, footer: Footer, paths: Sequence[ColumnPath] | None = None) -> None:
-        """`paths` rename what is below top-level columns: the leaves' paths, each as long as in the file."""
+    def __init__(
+        self,
+        source: Source,
+        footer: Footer,
+        paths: Sequence[ColumnPath] | None = None,
+        *,
+        instants: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
+        """`paths` rename what is below top-level columns: the leaves' paths, each as long as in the file.
+
+        `instants` are types in nanoseconds, by columns: one that is an INT96 is returned as such, or not at all.
+        """
         self._source, self._footer = source, footer
+        self._instants = dict(instants or {})
         self.paths: tuple[ColumnPath, ...] = (
             tuple(leaf.path for leaf in footer.leaves) if paths is None else tuple(paths)
         )
@@ -64,6 +75,7 @@ class FileRows:
     def fields(self) -> dict[str, Field]:
         """The top-level columns by name. Raises `UnsupportedError` if two have the same name."""
         found = _fields(tuple(self._footer.leaves), self._footer.schema_elements)
+        found = [_as_bytes(field) if self._is_exact(field) else field for field in found]
         if self._is_renamed:
             found = [field._replace(elements=tuple(_renamed(field, self.paths))) for field in found]
         fields = {field.name: field for field in found}
@@ -75,7 +87,10 @@ class FileRows:
     def schema(self) -> pa.Schema:
         """The columns and their types, without metadata."""
         with named_errors(self._source, "its schema"):
-            return _schema(tuple(self.fields.values()), self._arrow_schema)
+            return _schema(tuple(self.fields.values()), self._arrow_schema, self._instants)
+
+    def _is_exact(self, field: Field) -> bool:
+        return field.name in self._instants and _is_int96(field)
 
     @cached_property
     def _is_renamed(self) -> bool:
@@ -85,7 +100,8 @@ class FileRows:
         """Take `fields` and `schema` from one of these files if it has the same ones, else make them for the others."""
         footer = self._footer
         encoded = footer.encoded_schema
-        key = None if encoded is None else (encoded, id(footer.leaves), self.paths, self._arrow_schema)
+        shown = self.paths, self._arrow_schema, *self._instants.items()
+        key = None if encoded is None else (encoded, id(footer.leaves), *shown)
         if key is not None and (alike := of_files.get(key)) is not None:
             self.fields, self.schema = alike.fields, alike.schema
             return
@@ -95,8 +111,8 @@ class FileRows:
 
     @cached_property
     def _arrow_schema(self) -> str | None:
-        if self._is_renamed:
-            return None  # it has the old names
+        if self._is_renamed or any(map(self._is_exact, self.fields.values())):
+            return None  # it has the old names, or the old types
         try:
             return self._footer.key_values.get(_ARROW_SCHEMA)
         except CorruptFileError:
@@ -185,7 +201,7 @@ class FileRows:
             table = _opened(pa.BufferReader(data), fields, self._arrow_schema, chunks, num_rows).read(use_threads=False)
             if table.num_rows != num_rows:
                 raise CorruptFileError(f"{at} has {table.num_rows} rows; the footer says {num_rows}")
-            return _as_returned(table, fields)
+            return _as_returned(table, fields, self._instants)
 
     def _chunk(self, row_group: int, leaf: LeafColumn) -> Any:
         key = row_group, leaf.index
@@ -283,21 +299,34 @@ def leaves_of(types: Mapping[str, pa.DataType]) -> tuple[LeafColumn, ...]:
     return parse_footer(len(data), data[-8 - length : -8]).leaves
 
 
-def _schema(fields: Sequence[Field], arrow_schema: str | None) -> pa.Schema:
+def _schema(fields: Sequence[Field], arrow_schema: str | None, instants: Mapping[str, pa.DataType]) -> pa.Schema:
     with_values = [field for field in fields if field.leaves]
     empty = _opened(pa.BufferReader(MAGIC), with_values, arrow_schema, [], 0).schema_arrow.empty_table()
-    return _as_returned(empty, with_values).schema.remove_metadata()
+    return _as_returned(empty, with_values, instants).schema.remove_metadata()
 
 
-def _as_returned(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+def _is_int96(field: Field) -> bool:
+    return field.is_flat and field.leaves[0].physical_type is PhysicalType.INT96
+
+
+def _as_bytes(field: Field) -> Field:
+    """Return a column of INT96 as one of 12 bytes."""
+    element = copy.copy(field.elements[0])
+    element.type, element.type_length = ttypes.Type.FIXED_LEN_BYTE_ARRAY, 12
+    return field._replace(elements=(element,))
+
+
+def _as_returned(table: pa.Table, fields: Sequence[Field], instants: Mapping[str, pa.DataType]) -> pa.Table:
     """Return a table whose INT96 columns are instants, and without views, from which pyarrow takes no rows."""
     for number, field in enumerate(fields):
-        kind = table.schema.field(number).type
-        is_old = field.is_flat and field.leaves[0].physical_type is PhysicalType.INT96 and pa.types.is_timestamp(kind)
+        kind, column = table.schema.field(number).type, table.column(number)
+        is_old = _is_int96(field) and pa.types.is_timestamp(kind)
         wanted = pa.timestamp("us", "UTC") if is_old else _VIEWS.get(kind, kind)
+        if _is_int96(field) and field.name in instants:
+            wanted = instants[field.name]
+            column = pa.chunked_array(map(int96_nanoseconds, column.chunks), pa.int64())
         if wanted != kind:
-            column = table.column(number).cast(wanted)
-            table = table.set_column(number, table.schema.field(number).with_type(wanted), column)
+            table = table.set_column(number, table.schema.field(number).with_type(wanted), column.cast(wanted))
     return table
 
 
@@ -310,6 +339,9 @@ def _opened(
     """Open a file of one row group with these column chunks, or of none."""
     groups = []
     if chunks:
+        types = [element.type for field in fields for element in field.elements if element.type is not None]
+        for chunk, kind in zip(chunks, types, strict=True):
+            chunk.type = kind  # an INT96 may be read as bytes
         columns = [ttypes.ColumnChunk(file_offset=0, meta_data=chunk) for chunk in chunks]
         size = sum(chunk.total_uncompressed_size or 0 for chunk in chunks)
         groups = [ttypes.RowGroup(columns=columns, total_byte_size=size, num_rows=num_rows)]

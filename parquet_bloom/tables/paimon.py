@@ -3,7 +3,7 @@
     snapshot/snapshot-<id>      JSON: the schema's id, a base and a delta list of manifests
     manifest/manifest-list-*    Avro: names of manifests
     manifest/manifest-*         Avro: files that were added and deleted, in order
-    manifest/index-manifest-*   Avro: which files have deletion vectors
+    manifest/index-manifest-*   Avro: which files have deletion vectors; these lie in `index/`, or beside the files
     schema/schema-<id>          JSON: fields with their ids, keys, options; each file was written with one of them
     <k=v>/bucket-<n>/           data files, and their indexes
     branch/branch-<name>/       `snapshot`, `schema` and `tag` of a branch; the rest lies among the table's own
@@ -22,6 +22,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import count
 from typing import Any, NamedTuple, Self
 
@@ -39,6 +40,7 @@ from parquet_bloom.storage.listing import Source, StorageOptions, is_local, reso
 from parquet_bloom.tables.columns import of_paimon
 from parquet_bloom.tables.detect import branch_of
 from parquet_bloom.tables.paimon_deletes import Vectors
+from parquet_bloom.tables.paimon_options import require_newest_state, why_unknown
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
@@ -234,15 +236,19 @@ class OpenPaimon:
     def _read(self, at: dict[str, Any] | None, *, is_newest: bool) -> Snapshot:
         self._searched.clear()
         self._room = Room()
-        schemas = self._ids("schema", "schema-") if is_newest else []
-        if at is None:
-            self._now = self._schema(schemas[-1]) if schemas else _Schema(_NOTHING, self._root)
-            self._require_own_partitions(self._now)
-            return Snapshot(self.kind, self._root, None, ())
+        numbers = self._ids("schema", "schema-")
         try:
-            # Readers take the table's schema for its newest snapshot, and for another one the snapshot's own.
-            schema = self._now = self._schema(schemas[-1] if schemas else at["schemaId"])
-            self._require_own_partitions(schema)
+            if at is not None and not numbers:
+                numbers = [at["schemaId"]]
+            newest = self._now = self._schema(numbers[-1]) if numbers else _Schema(_NOTHING, self._root)
+            require_newest_state(newest.options, self._branch, self._root)
+            if at is None:
+                return Snapshot(self.kind, self._root, None, ())
+            # Readers take the table's columns for its newest snapshot, and for another one the snapshot's own. The
+            # options are the newest in both cases.
+            if not is_newest:
+                self._now = self._schema(at["schemaId"]).with_options(newest.options)
+            schema = self._now
             names = [at["baseManifestList"], at["deltaManifestList"]]
             manifests = [record["_FILE_NAME"] for record in self._records(names)]
             live = _merged(self._records(manifests))
@@ -264,22 +270,19 @@ class OpenPaimon:
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise CorruptFileError(f"its metadata cannot be understood: {error!r}", path=self._root) from error
 
-    def _require_own_partitions(self, schema: _Schema) -> None:
-        if other := schema.fallback:
-            raise UnsupportedError(
-                f"{self._root} takes partitions that it lacks from its branch {other} (scan.fallback-branch), which is "
-                f"not supported; name {self._root}$branch_{other} instead"
-            )
-
     def _vectors(self, at: dict[str, Any], schema: _Schema) -> Vectors:
         records = self._records([at["indexManifest"]]) if at.get("indexManifest") else ()
-        return Vectors(records, self._index_file, self._room, is_off=not schema.has_vectors)
 
-    def _index_file(self, name: str, external: str | None) -> Source:
-        if external is None:
-            return self._folder("index").source(name)
-        folder, _, name = self._files.require(external).rpartition("/")
-        return self._open(folder).source(name)
+        def find(name: str, external: str | None, partition: bytes, bucket: int) -> Source:
+            if external is not None:
+                folder, _, name = self._files.require(external).rpartition("/")
+            elif schema.has_indexes_beside_data:
+                folder = self._folder_of(schema, partition, bucket, name)
+            else:
+                return self._folder("index").source(name)
+            return self._open(folder).source(name)
+
+        return Vectors(records, find, self._room, is_off=not schema.has_vectors)
 
     def _live_files(
         self, schema: _Schema, live: Iterable[dict[str, Any]], vectors: Vectors
@@ -308,7 +311,7 @@ class OpenPaimon:
                 not_excluded=outside or reason,
                 file_index=self._file_index(file, own, folder) if schema.uses_indexes else None,
                 is_outside=outside is not None,
-                unreadable=outside or _why_unreadable(schema, entry),
+                unreadable=outside or _why_unreadable(schema, merged, entry),
                 unread=_unread(schema, own),
                 own_names={
                     name: own.fields[key][0] if key in own.fields else None for key, (name, _) in schema.fields.items()
@@ -324,13 +327,16 @@ class OpenPaimon:
         file = entry["_FILE"]
         if external := file.get("_EXTERNAL_PATH"):
             return external, external.rpartition("/")[0]
-        bucket = "postpone" if entry["_BUCKET"] == _POSTPONED else entry["_BUCKET"]
-        names = (*schema.data_folder, *schema.partition_folders(entry["_PARTITION"]), f"bucket-{bucket}")
-        if any(name.endswith("=") for name in names):
-            folder = self._search(names, file["_FILE_NAME"])
-        else:
-            folder = "/".join([self._root, *names])
+        folder = self._folder_of(schema, entry["_PARTITION"], entry["_BUCKET"], file["_FILE_NAME"])
         return f"{folder}/{file['_FILE_NAME']}", folder
+
+    def _folder_of(self, schema: _Schema, partition: bytes, bucket: int, name: str) -> str:
+        """Return the folder of a bucket, which has a file of this name."""
+        of_bucket = f"bucket-{'postpone' if bucket == _POSTPONED else bucket}"
+        names = (*schema.data_folder, *schema.partition_folders(partition), of_bucket)
+        if any(one.endswith("=") for one in names):
+            return self._search(names, name)
+        return "/".join([self._root, *names])
 
     def _file_index(self, file: dict[str, Any], own: _Schema, folder: str) -> FileIndex | None:
         if (embedded := file.get("_EMBEDDED_FILE_INDEX")) is not None:
@@ -623,14 +629,14 @@ def _has_index(file: dict[str, Any]) -> bool:
     return file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra)
 
 
-def _why_unreadable(schema: _Schema, entry: dict[str, Any]) -> str | None:
+def _why_unreadable(schema: _Schema, merged: str | None, entry: dict[str, Any]) -> str | None:
     """Return why the rows in a file are not those of the table's readers, those that a delete took aside; or None."""
     file = entry["_FILE"]
     if entry["_BUCKET"] == _POSTPONED:
         return _NOT_MOVED
     if schema.keys and file.get("_DELETE_ROW_COUNT") != 0:
-        return schema.merged or "some of its rows may say that a key is deleted"
-    return schema.merged or schema.expiry or _unreadable(file)
+        return merged or "some of its rows may say that a key is deleted"
+    return merged or schema.expiry or _unreadable(file)
 
 
 def _unread(table: _Schema, own: _Schema) -> dict[str, str]:
@@ -674,12 +680,23 @@ class _Schema:
             raise CorruptFileError(f"the schema cannot be understood: {error!r}", path=name) from error
         self.columns = {name: kind for name, kind in self.fields.values() if isinstance(kind, str)}
 
+    def with_options(self, options: dict[str, str]) -> Self:
+        """Return this schema with the options of another one."""
+        new = copy(self)
+        new.options = options
+        return new
+
     def _is_on(self, option: str, otherwise: str = "false") -> bool:
         return self.options.get(option, otherwise).strip().lower() == "true"
 
     @property
     def has_vectors(self) -> bool:
         return self._is_on("deletion-vectors.enabled")
+
+    @property
+    def has_indexes_beside_data(self) -> bool:
+        """Whether deletion vectors lie in the folders of their data files."""
+        return self._is_on("index-file-in-data-file-dir")
 
     @property
     def uses_indexes(self) -> bool:
@@ -704,11 +721,6 @@ class _Schema:
         return self._is_on("row-tracking.enabled")
 
     @property
-    def fallback(self) -> str:
-        """The branch that readers take missing partitions from, if there is one."""
-        return self.options.get("scan.fallback-branch", "").strip()
-
-    @property
     def data_folder(self) -> list[str]:
         folder = self.options.get("data-file.path-directory", "").strip("/")
         return [folder] if folder else []
@@ -724,6 +736,8 @@ class _Schema:
 
     @property
     def merged(self) -> str | None:
+        if reason := why_unknown(self.options):
+            return reason
         if self._is_on("data-evolution.enabled"):
             return "readers assemble its rows from several files"
         if any(re.fullmatch(r"fields\..*\.default-value", option) for option in self.options):

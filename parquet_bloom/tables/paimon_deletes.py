@@ -32,7 +32,7 @@ _VERSION, _MAGIC, _MAGIC_64 = 1, struct.pack(">I", 1581511376), struct.pack("<I"
 
 
 class _Place(NamedTuple):
-    """Where a deletion vector is.
+    """Where a deletion vector is; `partition` and `bucket` are those of its data file.
 
     `length` is that of magic and bitmap, or, of a bitmap of 64-bit numbers, of all four parts. `num_rows` are those in
     it, where the table records that.
@@ -40,6 +40,8 @@ class _Place(NamedTuple):
 
     index_file: str
     external: str | None
+    partition: bytes
+    bucket: int
     offset: int
     length: int
     num_rows: int | None
@@ -48,12 +50,17 @@ class _Place(NamedTuple):
 class Vectors:
     """The deletion vectors of a snapshot, from the records of its index manifest.
 
-    `find` returns an index file by its name, and its path if that is elsewhere. Where a table `is_off`, its readers
-    do not apply the vectors that it has.
+    `find` returns an index file by its name, its path if that is elsewhere, and its partition and bucket. Where a table
+    `is_off`, its readers do not apply the vectors that it has.
     """
 
     def __init__(
-        self, records: Iterable[dict[str, Any]], find: Callable[[str, str | None], Source], room: Room, *, is_off: bool
+        self,
+        records: Iterable[dict[str, Any]],
+        find: Callable[[str, str | None, bytes, int], Source],
+        room: Room,
+        *,
+        is_off: bool,
     ) -> None:
         self._find, self._room, self._is_off = find, room, is_off
         self._places: dict[str, list[_Place]] = {}
@@ -74,6 +81,8 @@ class Vectors:
             place = _Place(
                 record["_FILE_NAME"],
                 record.get("_EXTERNAL_PATH"),
+                record["_PARTITION"],
+                record["_BUCKET"],
                 index(each["f1"]),
                 index(each["f2"]),
                 each.get("_CARDINALITY"),
@@ -115,7 +124,7 @@ class Vectors:
     def _index(self, place: _Place) -> bytes:
         key = place.external or place.index_file
         if key not in self._files:
-            source = self._find(place.index_file, place.external)
+            source = self._find(place.index_file, place.external, place.partition, place.bucket)
             self._room.take(source.size, place.index_file)
             self._files[key] = read_whole(source)
         return self._files[key]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom import _kernel
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.format.schema import (
     BOOLEAN,
     BYTE_ARRAY,
@@ -21,6 +22,7 @@ from parquet_bloom.format.schema import (
     PhysicalType,
 )
 from parquet_bloom.values.encoding import (
+    EPOCH_JULIAN_DAY,
     both_zeros,
     decode_plain,
     pack_float,
@@ -34,6 +36,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # --- arrays ---------------------------------------------------------------------------------------------------
+
+
+def int96_parts(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the days since 1970, and the nanoseconds of the day, of INT96 values as 64-bit integers.
+
+    `values` are a fixed_size_binary of 12. The nanoseconds may be below zero, as those that Paimon writes before 1970.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pa.Array.from_buffers(pa.uint32(), 3 * len(values), [None, values.buffers()[1]], offset=3 * values.offset)
+    triples = pa.FixedSizeListArray.from_arrays(words, 3)
+    low, high, day = (pc.list_element(triples, place) for place in range(3))
+    nanoseconds = pc.bit_wise_or(low.cast(pa.int64()), pc.shift_left(high.cast(pa.int64()), pa.scalar(32, pa.int64())))
+    days = pc.subtract(day.view(pa.int32()).cast(pa.int64()), pa.scalar(EPOCH_JULIAN_DAY, pa.int64()))
+    return pc.if_else(values.is_valid(), days, None), pc.if_else(values.is_valid(), nanoseconds, None)
+
+
+def int96_nanoseconds(values: pa.Array) -> pa.Array:
+    """Return the nanoseconds since 1970 of INT96 values; raises `UnsupportedError` if 64 bits do not hold one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    days, nanoseconds = int96_parts(values)
+    try:
+        return pc.add_checked(pc.multiply_checked(days, pa.scalar(DAY, pa.int64())), nanoseconds)
+    except pa.ArrowInvalid:
+        raise UnsupportedError(
+            "a timestamp lies before 1677 or after 2262, which 64-bit nanoseconds cannot hold"
+        ) from None
 
 
 def hash_array(leaf: LeafColumn, array: pa.Array | pa.ChunkedArray) -> bytes:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from parquet_bloom.storage.rows import FileRows
+    from parquet_bloom.tables.columns import TableColumn
 
 EXPECTED = (ParquetBloomError, OSError)
 """What is wrong with one file, which does not end a call over many."""
@@ -159,10 +160,18 @@ class Footers:
         live = table.files[source]
         columns = None if self._declared is None else self._declared.columns
         stored = stored_columns(table.snapshot, live, footer, columns)
-        rows = FileRows(source, footer, stored.paths)
+        rows = FileRows(source, footer, stored.paths, instants=_in_nanoseconds(stored.names, columns or {}))
         rows.share_schema(self._of_schemas)
         deleted = deleted_rows(table.snapshot, live, footer) if groups else array("q")
         return File(source, footer, rows, groups, stored.names, stored.constants, stored.unread, deleted)
+
+
+def _in_nanoseconds(names: Mapping[str, str], columns: Mapping[str, TableColumn]) -> dict[str, pa.DataType]:
+    """Return the types of columns that a table declares in nanoseconds, by their names in a file."""
+    import pyarrow as pa
+
+    exact = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+    return {own: columns[name].type for name, own in names.items() if name in columns and columns[name].type in exact}
 
 
 def deleted_rows(snapshot: Snapshot, file: LiveFile, footer: Footer) -> array[int]:

@@ -17,7 +17,7 @@ from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
-from parquet_bloom.values.encoding import EPOCH_JULIAN_DAY
+from parquet_bloom.values.arrays import int96_parts
 from parquet_bloom.values.literals import DAY, MICROSECOND
 
 
@@ -190,12 +190,6 @@ def _int96(values: pa.Array) -> pa.Array:
 
     The nanoseconds may be below zero, as Paimon's own are before 1970, and the microseconds wrap around as Java's do.
     """
-    values = values.drop_null()
-    words = pa.Array.from_buffers(pa.uint32(), 3 * len(values), [None, values.buffers()[1]], offset=3 * values.offset)
-    triples = pa.FixedSizeListArray.from_arrays(words, 3)
-    low, high, day = (pc.list_element(triples, i) for i in range(3))
-    low, high, day = low.cast(pa.int64()), high.cast(pa.int64()), day.view(pa.int32()).cast(pa.int64())
-    nanoseconds = pc.bit_wise_or(low, pc.shift_left(high, pa.scalar(32, pa.int64())))
-    days = pc.subtract(day, pa.scalar(EPOCH_JULIAN_DAY, pa.int64()))
+    days, nanoseconds = int96_parts(values.drop_null())
     micros = pc.add(pc.multiply(days, pa.scalar(DAY // MICROSECOND, pa.int64())), floored(nanoseconds, MICROSECOND))
     return micros.cast(pa.timestamp("us"))

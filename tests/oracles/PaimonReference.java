@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.math.BigDecimal;
 import java.time.Duration;
 import java.util.Arrays;
@@ -22,10 +23,12 @@ import org.apache.paimon.fileindex.FileIndexOptions;
 import org.apache.paimon.fileindex.FileIndexWriter;
 import org.apache.paimon.fileindex.bloomfilter.BloomFilterFileIndex;
 import org.apache.paimon.fileindex.bloomfilter.FastHash;
+import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.ByteArraySeekableStream;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.io.DataFileIndexWriter;
+import org.apache.paimon.options.ConfigOption;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.FieldRef;
@@ -33,6 +36,8 @@ import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaManager;
+import org.apache.paimon.schema.TableSchema;
+import org.apache.paimon.table.CatalogEnvironment;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
 import org.apache.paimon.table.sink.BatchTableCommit;
@@ -172,6 +177,70 @@ public final class PaimonReference {
                 write(table, 10);
                 write(table.switchToBranch("audit"), 20);
                 return "made";
+            }
+            case "beside": { // directory: keys, some written again; deletion vectors beside the data files
+                LocalFileIO io = LocalFileIO.create();
+                Path path = new Path(asked[1]);
+                Schema schema = Schema.newBuilder()
+                        .column("id", DataTypes.BIGINT())
+                        .column("p", DataTypes.STRING())
+                        .column("fine", DataTypes.TIMESTAMP(9))
+                        .column("zoned", DataTypes.TIMESTAMP_WITH_LOCAL_TIME_ZONE(7))
+                        .partitionKeys("p")
+                        .primaryKey("p", "id")
+                        .option("bucket", "1")
+                        .option("file.format", "parquet")
+                        .option("deletion-vectors.enabled", "true")
+                        .option("index-file-in-data-file-dir", "true")
+                        .build();
+                new SchemaManager(io, path).createTable(schema);
+                FileStoreTable table = FileStoreTableFactory.create(io, path);
+                for (long step = 1; step <= 3; step += 2) {
+                    BatchWriteBuilder builder = table.newBatchWriteBuilder();
+                    try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+                        write.withIOManager(IOManager.create(asked[1] + "-scratch"));
+                        for (long i = 0; i < 20; i += step) {
+                            Timestamp at = Timestamp.fromEpochMillis((i - 10) * 86_400_007L, (int) (i * 1_000 + step));
+                            write.write(GenericRow.of(i, BinaryString.fromString("p0"), i % 7 == 6 ? null : at, at));
+                        }
+                        commit.commit(write.prepareCommit());
+                    }
+                }
+                StringBuilder found = new StringBuilder();
+                ReadBuilder reading = table.newReadBuilder();
+                reading.newRead().createReader(reading.newScan().plan()).forEachRemaining(row -> found
+                        .append(row.getLong(0)).append(' ').append(row.getString(1))
+                        .append(' ').append(row.isNullAt(2) ? null : row.getTimestamp(2, 9))
+                        .append(' ').append(row.getTimestamp(3, 7)).append('\t'));
+                return found.toString().strip();
+            }
+            case "options": { // all options of tables, each with its default
+                StringBuilder found = new StringBuilder();
+                for (Field field : CoreOptions.class.getDeclaredFields()) {
+                    if (ConfigOption.class.isAssignableFrom(field.getType())) {
+                        ConfigOption<?> option = (ConfigOption<?>) field.get(null);
+                        found.append(option.key()).append('=').append(option.defaultValue()).append('\t');
+                    }
+                }
+                return found.toString().strip();
+            }
+            case "state": { // directory, option, value: the numbers that are read if the table has the option; or "error"
+                LocalFileIO io = LocalFileIO.create();
+                Path path = new Path(asked[1]);
+                try {
+                    TableSchema schema = new SchemaManager(io, path).latest().get();
+                    Map<String, String> options = new HashMap<>(schema.options());
+                    options.put(asked[2], asked[3]);
+                    FileStoreTable table =
+                            FileStoreTableFactory.create(io, path, schema.copy(options), CatalogEnvironment.empty());
+                    TreeMap<Long, Integer> found = new TreeMap<>();
+                    ReadBuilder builder = table.newReadBuilder();
+                    builder.newRead().createReader(builder.newScan().plan())
+                            .forEachRemaining(row -> found.merge(row.getLong(0), 1, Integer::sum));
+                    return found.toString();
+                } catch (Exception | Error refused) {
+                    return "error";
+                }
             }
             case "indexed": { // directory, then a column's type and its values, joined by commas: a table with indexes
                 return indexed(asked);

@@ -13,6 +13,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from decimal import Context, Decimal
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from reference_classes import JARS, RELEASES, asked
 
 import parquet_bloom
 from parquet_bloom import verify
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.filters import paimon
 from parquet_bloom.filters.paimon import (
     PaimonFilter,
@@ -36,7 +38,7 @@ from parquet_bloom.filters.paimon import (
 )
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import find
-from parquet_bloom.tables import LiveFile
+from parquet_bloom.tables import LiveFile, paimon_options, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
 pytestmark = pytest.mark.skipif(
@@ -110,6 +112,59 @@ def array_of(values: list[Any], arrow: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(arrow):
         return pa.array(values, pa.int32() if arrow.bit_width == 32 else pa.int64()).cast(arrow)
     return pa.array(values, arrow)
+
+
+NOT_LISTED = ("blob-*", "blob.target-file-size", "format-table.*", "pk-clustering-override", "vector*")
+"""Options of tables whose rows are never returned from single files."""
+STATES = {
+    "branch": ("audit",),
+    "scan.primary-branch": ("audit",),
+    "scan.mode": ("default", "latest", "latest-full", "full", "compacted-full", "from-snapshot", "from-timestamp"),
+    "scan.timestamp-millis": ("{at}",),
+    "scan.file-creation-time-millis": ("{at}",),
+    "scan.tag-name": ("before",),
+    "incremental-between": ("1,2",),
+    "merge-engine": ("first-row", "partial-update", "aggregation"),
+    "file.format": ("orc",),
+    "scan.of-the-next-release": ("1",),
+}
+
+
+def test_options_that_change_what_paimon_reads_are_refused_and_all_others_are_known(ask: Ask, tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    assert ask([("branches", root)]) == ["made"]
+    at = json.loads((root / "snapshot" / "snapshot-1").read_text("utf-8"))["timeMillis"]
+    options = dict(each.split("=", 1) for each in ask([("options",)])[0].split("\t"))
+    assert len(options) > 130
+    values = {
+        name: ("false" if otherwise == "true" else "true" if otherwise == "false" else "1",)
+        for name, otherwise in options.items()
+    }
+    tried = [(name, value.format(at=at)) for name, some in {**values, **STATES}.items() for value in some]
+    plain, *answers = ask([("state", root, "comment", ""), *(("state", root, *each) for each in tried)])
+    assert plain.count("=1") == 20
+    others = {name for (name, _), answer in zip(tried, answers, strict=True) if answer not in (plain, "error")}
+    assert others >= {"branch", "scan.snapshot-id", "scan.tag-name", "scan.timestamp-millis", "incremental-between"}
+    schema = root / "schema" / "schema-0"
+    written = json.loads(schema.read_text("utf-8"))
+    for (name, value), answer in zip(tried, answers, strict=True):
+        schema.write_text(json.dumps({**written, "options": {**written["options"], name: value}}), "utf-8")
+        kept, refusal = state_of(root)
+        if refusal is not None:
+            assert f"{name}={value}" in refusal
+            continue
+        assert answer in (plain, "error"), (name, value)
+        is_listed = not any(fnmatch(name, pattern) for pattern in NOT_LISTED)
+        assert is_listed == (paimon_options.why_unknown({name: options.get(name, value)}) is None), name
+        assert is_listed or kept
+
+
+def state_of(root: Path) -> tuple[bool, str | None]:
+    """Returns whether all files of a table are kept, and why it is refused."""
+    try:
+        return all(file.not_excluded is not None for file in snapshot_of(root).files), None
+    except UnsupportedError as error:
+        return False, str(error)
 
 
 def test_hashes(ask: Ask) -> None:

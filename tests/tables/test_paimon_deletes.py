@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import zlib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyroaring
 import pytest
 from files import unpacked
@@ -55,10 +58,12 @@ def rows_of(
         "_KIND": 0,
         "_INDEX_TYPE": "DELETION_VECTORS",
         "_FILE_NAME": "index-1",
+        "_PARTITION": b"",
+        "_BUCKET": 0,
         "_DELETIONS_VECTORS_RANGES": [{"f0": "data.parquet", "f1": 1, "f2": length, "_CARDINALITY": None}],
     }
     change(record)
-    vectors = Vectors([record] * records, lambda name, _: find([str(folder / name)])[0], Room(), is_off=is_off)
+    vectors = Vectors([record] * records, lambda name, *_: find([str(folder / name)])[0], Room(), is_off=is_off)
     assert vectors.may_have("data.parquet")
     return list(vectors.of(LiveFile("data.parquet", "data.parquet", 1, num_rows), "data.parquet"))
 
@@ -150,3 +155,33 @@ def test_an_index_file_that_is_gone_or_outside_is_an_error_of_its_files(tmp_path
     found = parquet_bloom.find(root, "id >= 0", columns=["id"])
     assert found.to_arrow().num_rows == 31
     assert len(found.errors) == 2
+
+
+def test_vectors_beside_the_data_files_and_nanoseconds_are_read_as_paimon_reads_them(tmp_path: Path) -> None:
+    root = unpacked("paimon_1_4/beside", tmp_path)
+    assert not (root / "index").exists()
+    found = parquet_bloom.find(root, "id >= 0")
+    rows = found.to_arrow()
+    assert found.errors == ()
+    assert rows.schema.field("fine").type == pa.timestamp("ns")
+    assert rows.schema.field("zoned").type == pa.timestamp("ns", "UTC")
+    shown = zip(*(rows[name].cast(pa.int64()).to_pylist() for name in ("fine", "zoned")), strict=True)
+    ours = [
+        [str(row["id"]), row["p"], *map(text, moments)]
+        for row, moments in zip(rows.select(["id", "p"]).to_pylist(), shown, strict=True)
+    ]
+    assert sorted(ours) == sorted(json.loads((tmp_path / "rows.json").read_text("utf-8")))
+
+
+def text(nanoseconds: int | None) -> str:
+    """Returns a moment as Paimon shows it."""
+    if nanoseconds is None:
+        return "null"
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=nanoseconds // 1000)
+    return f"{moment.isoformat(timespec='microseconds')}{nanoseconds % 1000:03}"
+
+
+def test_an_instant_that_nanoseconds_cannot_hold_is_an_error_of_its_file(tmp_path: Path) -> None:
+    found = parquet_bloom.find(unpacked("paimon_1_4/extremes", tmp_path), "c2 IS NULL")  # the ends of every type
+    assert found.to_arrow().num_rows == 0
+    assert "before 1677 or after 2262" in found.errors[0].error
