@@ -44,6 +44,8 @@ from parquet_bloom.cli.options import (
     one_table,
     output_option,
     outside_option,
+    pace_option,
+    partitions_option,
     paths_argument,
     quiet_option,
     root_argument,
@@ -217,6 +219,8 @@ def probe(
 @click.option("--replace", is_flag=True, help="Rebuild filters that are already there.")
 @click.option("--fill-lengths", is_flag=True, help="Add a missing bloom_filter_length to filters that stay.")
 @table_option
+@partitions_option
+@pace_option
 @catalog_option
 @click.option("--allow-large", is_flag=True, help="Also write filters that are larger than their file.")
 @output_option
@@ -740,6 +744,8 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @timezone_option
 @click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
 @table_option
+@partitions_option
+@pace_option
 @catalog_option
 @index_option
 @click.option(

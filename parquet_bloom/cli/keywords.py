@@ -27,6 +27,7 @@ OPTIONS = {
     "keys": "--keys",
     "ledger": "--ledger",
     "max_bytes": "--max-bytes",
+    "max_commits_per_minute": "--max-commits-per-minute",
     "max_expected_fpp": "--max-expected-fpp",
     "ndv": "--ndv",
     "output": "-o",

@@ -149,6 +149,18 @@ table_option: Decorator = click.option(
     flag_value="auto",
     help="PATH is a table: write new files beside the old ones, and swap them in with a commit.",
 )
+partitions_option: Decorator = click.option(
+    "-w",
+    "--where",
+    metavar="CONDITION",
+    help="With --table: only files of these partitions, by a condition on partition columns alone.",
+)
+pace_option: Decorator = click.option(
+    "--max-commits-per-minute",
+    type=float,
+    metavar="NUMBER",
+    help="With --table: space the commits, for a table that others write to.",
+)
 outside_option: Decorator = click.option(
     "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
 )
@@ -287,7 +299,9 @@ _LOCAL_ONLY = {
 
 _INDEX_HERE = {"index": "--index is read here and not on Spark, so leave out --engine spark"}
 _LOCAL_ONLY_OF = {
-    "add": {"table": "--table commits to a table, which is done here and not on Spark"},
+    "add": dict.fromkeys(
+        ("table", "where", "max_commits_per_minute"), "--table commits to a table, which is done here and not on Spark"
+    ),
     "prune": _INDEX_HERE,
     "lookup": _INDEX_HERE,
     "find": _INDEX_HERE

@@ -726,6 +726,8 @@ def print_erased(erased: Erased) -> None:
         _refuse(index.path, index.error)
     for path in erased.unreferenced:
         say(f"{path}: no version of the table has this file, which a run that was killed has left", color="yellow")
+    for note in erased.notes:
+        say(note, color="yellow")
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
 
 

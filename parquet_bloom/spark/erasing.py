@@ -19,7 +19,7 @@ from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import driver_reads, frame_of, readable_errors, said_on_executor
 from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.values.arrays import PlainKeys
-from parquet_bloom.verbs.add import TableKind
+from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH
 from parquet_bloom.verbs.erase import Erased, erase_from_table, erase_rows, refresh_indexes, refuse_options
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file
@@ -48,6 +48,8 @@ def erase(
     catalog: str | None = None,
     batch: int = BATCH,
     index: PathLike | None = None,
+    where: Any = None,
+    max_commits_per_minute: float | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -74,6 +76,8 @@ def erase(
         catalog=catalog,
         batch=batch,
         index=index,
+        where=where,
+        max_commits_per_minute=max_commits_per_minute,
         ledger=ledger,
         ledger_secret=ledger_secret,
         ledger_keys=ledger_keys,
@@ -84,6 +88,8 @@ def erase(
         LOG.warning("%s still has the keys: %s", failed.path, failed.error)
     for path in done.unreferenced:
         LOG.warning("%s: no version of the table has this file, which a task or a run that was killed has left", path)
+    for note in done.notes:
+        LOG.warning("%s", note)
     return local_frame(spark, done.rows, FileErased)
 
 
@@ -102,6 +108,8 @@ def erase_everywhere(
     catalog: str | None = None,
     batch: int = BATCH,
     index: PathLike | None = None,
+    where: Any = None,
+    max_commits_per_minute: float | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -127,6 +135,8 @@ def erase_everywhere(
                 catalog=catalog,
                 batch=batch,
                 index=index,
+                where=where,
+                max_commits_per_minute=max_commits_per_minute,
                 record=record,
                 jobs=None,
                 storage_options=storage_options,
@@ -135,6 +145,7 @@ def erase_everywhere(
             )
     if catalog is not None:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+    refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
     if ledger is not None:
         raise ValueError("ledger= needs table=True on Spark; of plain files parquet_bloom.erase writes one")
     options = {

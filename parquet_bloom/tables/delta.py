@@ -19,12 +19,12 @@ import re
 import time
 import uuid
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError, not_found
@@ -88,7 +88,7 @@ class OpenDelta:
             if as_of is None:
                 with _errors(self._root):
                     table.update_incremental()
-        self._swapped: dict[str, int] = {}  # what commits of this object took out, and at which version
+        self._swapped: dict[str, _Replaced] = {}  # what commits of this object took out
         self._entries: dict[int, bytes] = {}  # the versions that this object committed, as the log has them
         if as_of is None:
             self._require_newest()
@@ -364,7 +364,7 @@ class OpenDelta:
             self.snapshot = self._read()
             renamed = {swap.old.recorded: (self._recorded(swap), swap.num_rows) for swap in swaps}
             check_outcome(before, self.snapshot, renamed)
-            self._swapped |= dict.fromkeys(renamed, before.version + 1)
+            self._note_replaced(renamed)
             if before.version + 1 not in self._entries:
                 self._entries[before.version + 1] = self._log.commit(before.version + 1)
         return self.snapshot
@@ -433,7 +433,7 @@ class OpenDelta:
                 for one in erasures
             }
             check_outcome(before, self.snapshot, replaced)
-            self._swapped |= dict.fromkeys(replaced, before.version + 1)
+            self._note_replaced(replaced)
         return self.snapshot
 
     def _erasing(self, erasure: Erasure, now: int) -> list[dict[str, Any]]:
@@ -485,11 +485,19 @@ class OpenDelta:
         """The command by which earlier versions, and files of no version, leave the store."""
         return f"VACUUM delta.`{self._root}`"
 
+    @property
+    def streams(self) -> str:
+        """Which readers stop at a commit that deletes rows, and the option with which they go on."""
+        return (
+            "Spark streams that read the table stop at this commit; start them with the option skipChangeCommits=true "
+            "(what they have read already stays in their targets)"
+        )
+
     def verify(self) -> None:
         """Raise `CorruptFileError` if another writer has committed over a swap.
 
-        deltalake's OPTIMIZE takes no notice of commits that change no data, another OPTIMIZE's included: one that was
-        begun before a swap and ends after it makes rows live twice.
+        deltalake's OPTIMIZE and overwrite take no notice of commits that change no data, another OPTIMIZE's included:
+        of one that was begun before a swap and ends after it, the swapped files stay live beside what it wrote.
         """
         with after_commit(self._root) if self._entries else contextlib.nullcontext():
             for version in self._entries:
@@ -498,15 +506,28 @@ class OpenDelta:
             assert self.snapshot.version is not None
             self._log.read(self.snapshot.version)
 
+    def _note_replaced(self, renamed: Mapping[str, tuple[str, int] | None]) -> None:
+        version = self._table.version()
+        self._swapped |= {old: _Replaced(version, *(new or (None, 0))) for old, new in renamed.items()}
+
     def _require_first(self, version: int, removed: str) -> None:
-        """Raise `CorruptFileError` if another version removes a file that a swap has already removed."""
-        if (ours := self._swapped.get(removed)) is not None and version > ours:
-            raise CorruptFileError(
-                f"version {version}, by another writer, replaces files that version {ours} had already replaced, and "
-                f"their rows appear twice; restore version {version - 1} (an OPTIMIZE of deltalake that started "
-                f"before version {ours} does so: run it at another time)",
-                path=self._root,
-            )
+        """Raise `CorruptFileError` if another version removes a file that a commit of this object had replaced."""
+        if removed not in self._swapped or version <= self._swapped[removed].version:
+            return
+        actions = [json.loads(line) for line in self._log.commit(version).splitlines() if line.strip()]
+        operation = next((one["commitInfo"].get("operation") for one in actions if "commitInfo" in one), None)
+        removes = {one["remove"]["path"] for one in actions if "remove" in one}
+        adds = [_parsed(one["add"].get("stats")) for one in actions if "add" in one]
+        ours = [self._swapped[path] for path in removes if path in self._swapped]
+        left = [one for one in ours if one.path not in (None, *removes)]
+        raise CorruptFileError(
+            f"version {version}, {operation or 'a commit'} of another writer, was built before version "
+            f"{self._swapped[removed].version}: of the {len(removes):,} files that it removes, {len(ours):,} had been "
+            f"replaced already, and {len(left):,} files with {_count(one.num_rows for one in left)} that took their "
+            f"places are live beside the {len(adds):,} with {_count((one or {}).get('numRecords') for one in adds)} "
+            f"that it adds; compare the rows of versions {version - 1} and {version} before you restore or delete any",
+            path=self._root,
+        )
 
     def _require_entry(self, version: int) -> None:
         """Raise `CorruptFileError` if another writer has overwritten this version, which this object committed.
@@ -615,6 +636,19 @@ class OpenDelta:
 
 
 _LOCAL_TIME = "the log has its instants without a time zone, and which one its writer meant is not known"
+
+
+class _Replaced(NamedTuple):
+    """What took the place of a file: at which version, and its path, None if nothing did, and rows."""
+
+    version: int
+    path: str | None
+    num_rows: int
+
+
+def _count(rows: Iterable[int | None]) -> str:
+    counts = list(rows)
+    return "an unknown number of rows" if None in counts else f"{sum(count or 0 for count in counts):,} rows"
 
 
 class Vectors:

@@ -374,6 +374,15 @@ class OpenIceberg:
         name = ".".join(self._table.name())
         return f"CALL {self._table.catalog.name}.system.expire_snapshots(table => '{name}', older_than => now())"
 
+    @property
+    def streams(self) -> str:
+        """Which readers stop at a commit that deletes rows, and the option with which they go on."""
+        return (
+            "Spark streams that read the table stop at this snapshot; start them with the option "
+            "streaming-skip-overwrite-snapshots=true, or streaming-skip-delete-snapshots=true if the snapshot's "
+            "operation is delete (what they have read already stays in their targets)"
+        )
+
     def verify(self) -> None:
         """Do nothing: Iceberg's writers check that the files that they replace are still live."""
 

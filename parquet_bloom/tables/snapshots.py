@@ -462,6 +462,10 @@ class ErasableTable(OpenTable, Protocol):
     def cleanup(self) -> str:
         """The command by which earlier versions, and files of no version, leave the store."""
 
+    @property
+    def streams(self) -> str:
+        """Which readers stop at a commit that deletes rows, and the option with which they go on."""
+
 
 def check_erasures(table: ErasableTable, erasures: Sequence[Erasure]) -> None:
     """Raise unless the files are in the table's snapshot and lose only the rows that they should."""
@@ -517,7 +521,8 @@ def check_outcome(before: Snapshot, after: Snapshot, renamed: Mapping[str, tuple
     if outcome != wanted or len(after.files) != len(before.files) - gone:
         raise CorruptFileError(
             f"the commit came out wrong: {len(before.files):,} files with {_rows(wanted.values())} rows became "
-            f"{len(after.files):,} with {_rows(outcome.values())}; restore {before.kind} version {before.version}",
+            f"{len(after.files):,} with {_rows(outcome.values())}, which is not what was written; compare the rows of "
+            f"{before.kind} versions {before.version} and {after.version} before you restore or delete any",
             path=before.root,
         )
 

@@ -31,6 +31,8 @@ def add(
     fill_lengths: bool = False,
     output: PathLike | None = None,
     batch: int = BATCH,
+    where: Any = None,
+    max_commits_per_minute: float | None = None,
     dry_run: bool = False,
     keep_mtime: bool = False,
     force: bool = False,
@@ -75,6 +77,9 @@ def add(
         fill_lengths: Give kept filters the `bloom_filter_length` that older writers left out.
         output: Write new files here and leave the old ones: a directory, or a path for one file.
         batch: With `table=`: files per commit.
+        where: With `table=`: only files of these partitions, by a condition on partition columns alone, such as
+            `day >= '2026-01-01'`. Files whose partition values are not understood are refused.
+        max_commits_per_minute: With `table=`: how many commits a minute may have, for tables that others write to.
         dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
@@ -116,6 +121,7 @@ def add(
         raise ValueError("policy= needs table=True: it is the table's properties")
     if catalog is not None and not table:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+    refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
     if auto:
         given: dict[str, Any] = {"catalog": catalog} if table else {"filesystem": filesystem}
         columns = advise(paths, fpp=fpp, jobs=jobs, storage_options=storage_options, **given).columns
@@ -175,6 +181,8 @@ def add(
         replace=replace,
         allow_large=allow_large,
         batch=batch,
+        where=where,
+        max_commits_per_minute=max_commits_per_minute,
         dry_run=dry_run,
         jobs=jobs,
         storage_options=storage_options,
@@ -182,4 +190,11 @@ def add(
     )
 
 
-__all__ = ["add"]
+def refuse_without_table(table: bool | TableKind, **options: Any) -> None:
+    """Raise `ValueError` for an option that is given, but takes a table."""
+    for name, value in options.items():
+        if value is not None and not table:
+            raise ValueError(f"{name}= needs table=True")
+
+
+__all__ = ["add", "refuse_without_table"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import random
 import time
 import uuid
@@ -23,9 +24,10 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, UncheckedCommitError, open_table
-from parquet_bloom.tables.snapshots import Snapshot
+from parquet_bloom.tables.snapshots import Snapshot, untouched
 from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
+from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import FileAdded, parse_paths, rates_of
 
@@ -50,6 +52,8 @@ def add_to_table(
     replace: bool = False,
     allow_large: bool = False,
     batch: int = BATCH,
+    where: Any = None,
+    max_commits_per_minute: float | None = None,
     dry_run: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
@@ -63,6 +67,7 @@ def add_to_table(
     """
     if batch < 1:
         raise ValueError(f"batch= must be at least 1, not {batch}")
+    pace = Pace(max_commits_per_minute)
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
     if columns is None:
         columns = _of_properties(opened.snapshot.properties, fpp)
@@ -79,7 +84,8 @@ def add_to_table(
         rates=rates_of(columns),
         table_leaves=_leaves_of(opened.snapshot, {path[0] for path in paths}),
     )
-    return _Run(opened, options, batch, jobs, storage_options, progress).run(dry_run=dry_run)
+    chosen = None if where is None else ChosenPartitions(where, opened.snapshot)
+    return _Run(opened, options, batch, jobs, storage_options, progress, pace, chosen).run(dry_run=dry_run)
 
 
 def _leaves_of(snapshot: Snapshot, names: Collection[str]) -> dict[ColumnPath, LeafColumn]:
@@ -109,13 +115,20 @@ class _Run:
     jobs: int | None
     storage_options: StorageOptions
     progress: Progress | None
+    pace: Pace
+    chosen: ChosenPartitions | None
     rows: dict[str, FileAdded] = dataclasses.field(default_factory=dict)
     is_committing: bool = False
     """Whether a commit is under way of which it is not known what became of it."""
 
     def run(self, *, dry_run: bool) -> Added:
-        files = self.table.snapshot.files
-        planned = self._planned(files)
+        snapshot = self.table.snapshot
+        files, chosen = snapshot.files, snapshot
+        if self.chosen is not None:
+            chosen, unknown = self.chosen.split(snapshot)
+            for file, error in unknown:
+                self._put(file, AddPlan(untouched(file), None).refused(error))
+        planned = self._planned(chosen)
         for file, plan in planned:
             if plan.error is not None:
                 self._put(file, plan.refused(plan.error))
@@ -131,13 +144,13 @@ class _Run:
             self._do(todo[start : start + self.batch], self._within(start, len(todo)))
         if todo:
             self.table.verify()
-        return Added(tuple(self.rows[file.recorded] for file in files))
+        return Added(tuple(self.rows[file.recorded] for file in files if file.recorded in self.rows))
 
-    def _planned(self, files: Sequence[LiveFile]) -> list[tuple[LiveFile, AddPlan]]:
+    def _planned(self, snapshot: Snapshot) -> list[tuple[LiveFile, AddPlan]]:
         """Return what is to be done to each file that may be swapped; the others are refused."""
-        sources, found = self.table.snapshot.found(self.storage_options)
+        sources, found = snapshot.found(self.storage_options)
         wanted, targets = [], []
-        for file, of_now, source in zip(files, found.files, sources, strict=True):
+        for file, of_now, source in zip(snapshot.files, found.files, sources, strict=True):
             if of_now.loss is not None:
                 self._put(file, AddPlan(source, None).refused(of_now.error(is_named=False)))
             elif reason := self.table.refusal(file):
@@ -223,10 +236,36 @@ class _Run:
 _Pending = TypeVar("_Pending")
 
 
+class Pace:
+    """Spaces commits to a table that others write to."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        """Raise `ValueError` for a number of commits that is not positive; None spaces nothing."""
+        if per_minute is not None and not per_minute > 0:
+            raise ValueError(f"max_commits_per_minute= must be above 0, not {per_minute}")
+        self._seconds = 60 / per_minute if per_minute is not None else 0.0
+        self._next = -math.inf
+
+    def wait(self) -> bool:
+        """Return when the next commit may be made, and whether that took any time."""
+        seconds = self._next - time.monotonic()
+        if seconds > 0:
+            time.sleep(seconds)
+        return seconds > 0
+
+    def committed(self) -> None:
+        """Count from now."""
+        self._next = time.monotonic() + self._seconds
+
+
 class Committing(Protocol):
     """A run that commits; `is_committing` while it is not known what became of a commit."""
 
     is_committing: bool
+
+    @property
+    def pace(self) -> Pace:
+        """How far its commits are spaced."""
 
     @property
     def table(self) -> OpenTable:
@@ -243,6 +282,8 @@ def commit_pending(
 
     `give_up_lost` takes out of `pending` what the newest snapshot leaves no room for.
     """
+    if pending and run.pace.wait():
+        run.table.refresh()
     for attempt in range(ATTEMPTS):
         give_up_lost(pending)
         if not pending:
@@ -261,6 +302,7 @@ def commit_pending(
             run.table.refresh()
         else:
             run.is_committing = False
+            run.pace.committed()
             return
 
 

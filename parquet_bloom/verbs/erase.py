@@ -31,9 +31,10 @@ from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import table_around
 from parquet_bloom.values.arrays import PlainKeys
-from parquet_bloom.verbs.add import TableKind
-from parquet_bloom.verbs.add_to_table import BATCH
+from parquet_bloom.verbs.add import TableKind, refuse_without_table
+from parquet_bloom.verbs.add_to_table import BATCH, Pace
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 from parquet_bloom.verbs.erase_files import (
     ErasePlan,
     FileErased,
@@ -57,7 +58,9 @@ class Erased(Table):
     table whose earlier versions cannot be read.
 
     Of a table there are also its versions before and after, and the `unreferenced` files: new ones of runs that were
-    killed before their commits, which no version has. They lack the rows that were to go then, but no others.
+    killed before their commits, which no version has. They lack the rows that were to go then, but no others. `where`
+    is the condition on partitions to which the search was restricted: other files may still have the keys. `notes` are
+    sentences that the user should see.
     """
 
     TRUTH: ClassVar[str] = ".rows_erased, or .errors"
@@ -68,6 +71,8 @@ class Erased(Table):
     version_before: int | None = None
     version_after: int | None = None
     unreferenced: tuple[str, ...] = ()
+    where: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def rows_erased(self) -> int:
@@ -95,6 +100,8 @@ def erase(
     catalog: str | None = None,
     batch: int = BATCH,
     index: PathLike | None = None,
+    where: Any = None,
+    max_commits_per_minute: float | None = None,
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
@@ -131,6 +138,9 @@ def erase(
         catalog: A catalog of pyiceberg's configuration; `paths` is then a name in it, such as `db.events`.
         batch: With `table=`: files per commit.
         index: The folder of the index, if it was created with `at=`; it must not tell of the keys either.
+        where: With `table=`: only search files of these partitions, by a condition on partition columns alone, such as
+            `day >= '2026-01-01'`. Files whose partition values are not understood are refused.
+        max_commits_per_minute: With `table=`: how many commits a minute may have, for tables that others write to.
         ledger: A new file, `.json` or `.parquet`, that tells of each key from which files its rows went, and which
             earlier versions of the table still have them. Every file is then searched once more at the end.
         ledger_secret: Of at least 16 bytes; by default that of the environment variable `PARQUET_BLOOM_LEDGER_SECRET`.
@@ -179,6 +189,8 @@ def erase(
             catalog=catalog,
             batch=batch,
             index=index,
+            where=where,
+            max_commits_per_minute=max_commits_per_minute,
             record=record,
             jobs=jobs,
             storage_options=storage_options,
@@ -186,6 +198,7 @@ def erase(
         )
     if catalog is not None:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+    refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
     sources, rows = erase_rows(
         *(paths, column, read),
         timezone=timezone,
@@ -278,6 +291,8 @@ def erase_from_table(
     catalog: str | None,
     batch: int,
     index: PathLike | None,
+    where: Any,
+    max_commits_per_minute: float | None,
     record: Ledger | None,
     jobs: int | None,
     storage_options: StorageOptions,
@@ -287,8 +302,12 @@ def erase_from_table(
     """Return what was done to a table, whose new files `write` has written."""
     if batch < 1:
         raise ValueError(f"batch= must be at least 1, not {batch}")
+    pace = Pace(max_commits_per_minute)
+    kind = None if table is True else table
+    opened = open_erasable(asked, kind=kind, catalog=catalog, storage_options=storage_options)
+    chosen = None if where is None else ChosenPartitions(where, opened.snapshot, timezone)
     work = TableErasure(
-        open_erasable(asked, kind=None if table is True else table, catalog=catalog, storage_options=storage_options),
+        opened,
         parse_path(column),
         keys,
         timezone,
@@ -298,7 +317,10 @@ def erase_from_table(
         progress,
         record,
         write,
+        pace,
+        chosen,
     )
+    shown = None if where is None else str(where)
     before = work.table.snapshot.version
     work.run(dry_run=dry_run, strict=strict)
     after = work.table.snapshot
@@ -306,10 +328,17 @@ def erase_from_table(
         work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
         if record is not None:
             held = work.held_by()
-            rows = record.rows(before=before, after=after.version, held_by=held, expire_with=work.table.cleanup)
+            rows = record.rows(
+                before=before, after=after.version, held_by=held, expire_with=work.table.cleanup, where=shown
+            )
             record.write(rows)
     left = () if dry_run else tuple(work.unreferenced())
-    return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left)
+    notes = []
+    if shown is not None:
+        notes.append(f"only the partitions where {shown} were searched; others may still have rows with the keys")
+    if before != after.version:
+        notes.append(work.table.streams)
+    return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left, shown, tuple(notes))
 
 
 def refuse_options(**options: Any) -> None:

@@ -40,6 +40,7 @@ class LedgerRow(Record):
 
     `rows_erased` also counts rows that the table had already deleted, but whose bytes were still in the file.
     `held_by` are the earlier versions of the table that still have rows with the key, as numbers or ranges of them.
+    `where` is the condition on partitions to which the search was restricted.
     """
 
     key: str
@@ -50,6 +51,7 @@ class LedgerRow(Record):
     time: str
     held_by: tuple[str, ...] = ()
     expire_with: str | None = None
+    where: str | None = None
 
 
 @dataclass(slots=True)
@@ -105,6 +107,7 @@ class Ledger:
         after: int | None = None,
         held_by: Sequence[tuple[int, frozenset[int]]] = (),
         expire_with: str | None = None,
+        where: str | None = None,
     ) -> list[LedgerRow]:
         """Return the ledger; `held_by` has the earlier versions with the keys of which they have rows."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -126,6 +129,7 @@ class Ledger:
                 time,
                 tuple(_ranges(versions.get(key, ()))),
                 expire_with if key in versions else None,
+                where,
             )
             for key, name in enumerate(self.names)
             for path, rows in files.get(key, [(None, 0)])

@@ -45,9 +45,11 @@ from parquet_bloom.tables import (
     UncheckedCommitError,
     fsspec_options,
 )
+from parquet_bloom.tables.snapshots import untouched
 from parquet_bloom.values.arrays import PlainKeys
-from parquet_bloom.verbs.add_to_table import commit_pending
+from parquet_bloom.verbs.add_to_table import Pace, commit_pending
 from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.erase_files import (
     ErasePlan,
@@ -92,6 +94,8 @@ class TableErasure:
     progress: Progress | None
     ledger: Ledger | None = None
     write: Write = write_here
+    pace: Pace = dataclasses.field(default_factory=lambda: Pace(None))
+    chosen: ChosenPartitions | None = None
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
     stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
     """The keys as each leaf stores them."""
@@ -125,7 +129,7 @@ class TableErasure:
                 self._do(todo[start : start + self.batch])
             self.table.verify()
             self.table.refresh()
-            if self.seen.issuperset(file.recorded for file in self.table.snapshot.files):
+            if self.seen.issuperset(file.recorded for file in self._live().files):
                 self._prove()
                 return
         raise ConcurrentChangeError(
@@ -134,9 +138,19 @@ class TableErasure:
 
     # ---- planning --------------------------------------------------------------------------
 
+    def _live(self) -> Snapshot:
+        """Return the newest snapshot with the files that are to be searched; those that may be are refused."""
+        snapshot = self.table.snapshot
+        if self.chosen is None:
+            return snapshot
+        snapshot, unknown = self.chosen.split(snapshot)
+        for file, error in unknown:
+            self.rows[file.recorded] = ErasePlan(untouched(file), None).refused(error)
+        return snapshot
+
     def _planned(self) -> list[_Task]:
         """Return what is to be done to each live file that was not searched yet; nothing is written."""
-        snapshot = self.table.snapshot
+        snapshot = self._live()
         files = tuple(file for file in snapshot.files if file.recorded not in self.seen)
         return list(self._searched(dataclasses.replace(snapshot, files=files)))
 
@@ -307,7 +321,7 @@ class TableErasure:
 
     def _prove(self) -> None:
         """Search every live file by decoding it; one that still has a key becomes an error."""
-        snapshot = self.table.snapshot
+        snapshot = self._live()
         sources, found = snapshot.found(self.storage_options)
 
         def searched(at: tuple[Source, LiveFile]) -> tuple[LiveFile, Exception | None]:
@@ -362,7 +376,7 @@ class TableErasure:
         How many rows of each key they have is noted for the ledger.
         """
         failed = {recorded for recorded, row in self.rows.items() if row.error}
-        live = {file.path for file in self.table.snapshot.files if file.recorded not in failed}
+        live = {file.path for file in self._live().files if file.recorded not in failed}
         unknown = {file.path: file for file in files if file.path not in self.held and file.path not in self.clean}
         fresh = tuple(file for path, file in unknown.items() if path not in live)
         snapshot = dataclasses.replace(self.table.snapshot, files=fresh)

@@ -375,7 +375,7 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     if verb == "find":  # a table's live rows are known here
         here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
-        here -= {"table", "catalog", "batch", "in_place"}
+        here -= {"table", "catalog", "batch", "where", "max_commits_per_minute", "in_place"}
         here -= {"auto", "policy", "columns", "fpp"}  # columns and rates are chosen here
     assert here <= {*SPARK_SIGNATURES[verb].parameters}
     for name in here:

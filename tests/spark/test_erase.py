@@ -17,9 +17,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import parquet_bloom
 import parquet_bloom.spark as bloom
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark import erasing, retrofit
 from parquet_bloom.verbs.erase import erase_from_table
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased
@@ -163,7 +165,8 @@ def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) ->
 
     done = erase_from_table(
         *(root, "id", read_keys([3, 25], "id")), timezone=None, dry_run=False, strict=False, table=True, catalog=None,
-        batch=100, record=None, jobs=None, storage_options=None, progress=None, write=write,
+        batch=100, where=None, max_commits_per_minute=None,
+        record=None, jobs=None, storage_options=None, progress=None, write=write,
     )  # fmt: skip
     assert (done.rows_erased, done.errors, len(plans)) == (2, (), 2)
     assert lakes.delta_rows(root) == sorted({*range(80)} - {3, 25})
@@ -176,6 +179,8 @@ def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) ->
         ({"table": True, "keep_empty": True}, "keep_empty= cannot be combined with table="),
         ({"table": True, "batch": 0}, "batch= must be at least 1"),
         ({"catalog": "c"}, "it needs table=True"),
+        ({"where": "p = 1"}, "where= needs table=True"),
+        ({"table": True, "max_commits_per_minute": 0}, "max_commits_per_minute= must be above 0"),
         ({"ledger": "l.json", "ledger_secret": b"x" * 16}, "ledger= needs table=True on Spark"),
     ],
 )
@@ -184,3 +189,11 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[st
     with pytest.raises(ValueError, match=re.escape(said)):
         bloom.erase(engines.spark(), root, "id", [3], **options)
     assert lakes.delta_rows(root) == list(range(80))
+
+
+def test_only_chosen_partitions_are_searched(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1, 2, 1], "p": ["a", "a", "b"]}), partition_by=["p"])
+    with pytest.raises(UnsupportedError, match="id is not a partition column"):
+        bloom.erase(engines.spark(), tmp_path / "t", "id", [1], table=True, where="id = 1")
+    (row,) = bloom.erase(engines.spark(), tmp_path / "t", "id", [1], table=True, where="p = 'a'").collect()
+    assert (row.rows_erased, lakes.delta_rows(tmp_path / "t")) == (1, [1, 2])
