@@ -18,6 +18,7 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.io.DataFileMeta;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.table.FileStoreTable;
@@ -41,9 +42,13 @@ public final class RealPaimon {
     private static Catalog catalog;
     private static String scratch;
     private static long number = RID;
+    private static String only;
 
     public static void main(String[] args) throws Exception {
-        catalog = CatalogFactory.createCatalog(CatalogContext.create(new Path(args[0])));
+        Options settings = new Options();
+        settings.set("warehouse", args[0]);
+        settings.set("cache-enabled", "false");
+        catalog = CatalogFactory.createCatalog(CatalogContext.create(settings));
         scratch = args[1];
         catalog.createDatabase("n", true);
         PrintStream out = System.out;
@@ -81,6 +86,16 @@ public final class RealPaimon {
             case "pk_partial" -> keyed(kind, Map.of("merge-engine", "partial-update"));
             case "pk_sequence" -> keyed(kind, Map.of("sequence.field", "n"));
             case "branches" -> branches(kind);
+            case "pk_vectors_beside" ->
+                keyed(kind, Map.of("deletion-vectors.enabled", "true", "index-file-in-data-file-dir", "true"));
+            case "state_branch" -> state(kind, "branch", "other");
+            case "state_primary_branch" -> state(kind, "scan.primary-branch", "other");
+            case "state_snapshot" -> state(kind, "scan.snapshot-id", "1");
+            case "state_tag" -> state(kind, "scan.tag-name", "old");
+            case "state_time" -> state(kind, "scan.timestamp-millis", null);
+            case "state_changes" -> state(kind, "incremental-between", "1,2");
+            case "state_fallback" -> fallback(kind);
+            case "chain" -> chain(kind);
             default -> throw new IllegalArgumentException(kind);
         }
     }
@@ -116,6 +131,10 @@ public final class RealPaimon {
                 return number++;
             case "k":
                 return key;
+            case "p":
+                if (only != null) {
+                    return BinaryString.fromString(only);
+                }
         }
         if (isNull) {
             return null;
@@ -250,6 +269,77 @@ public final class RealPaimon {
         write(table(name + "$branch_other"), 2, 2, 3000, 13);
         evolve(name);
         write(table(name), 3, 3, 3000, 13);
+    }
+
+    /** The table of `branches`, with an option in its newest schema by which readers see another state of it. */
+    private static void state(String name, String option, String value) throws Exception {
+        catalog.createTable(id(name), indexed().option("bucket", "-1").build(), false);
+        write(table(name), 0, 0, 3000, 13);
+        table(name).createTag("old", 1);
+        table(name).createBranch("other", "old");
+        write(table(name + "$branch_other"), 2, 2, 3000, 13);
+        String now = "" + System.currentTimeMillis();
+        Thread.sleep(20);
+        write(table(name), 1, 1, 3000, 13);
+        setOptions(name, Map.of(option, value == null ? now : value));
+    }
+
+    /** Adds options to the newest schema, as a release may that lets users do so. */
+    private static void setOptions(String name, Map<String, String> options) throws Exception {
+        FileStoreTable table = table(name);
+        java.nio.file.Path folder = java.nio.file.Path.of(table.location().toUri().getPath(), "schema");
+        long number = table.schema().id();
+        String json = java.nio.file.Files.readString(folder.resolve("schema-" + number));
+        StringBuilder added = new StringBuilder("\"options\" : {");
+        options.forEach((key, value) -> added.append("\"" + key + "\" : \"" + value + "\", "));
+        json = json.replaceFirst("\"id\" : " + number, "\"id\" : " + (number + 1));
+        json = json.replace("\"options\" : {", added.toString());
+        java.nio.file.Files.writeString(folder.resolve("schema-" + (number + 1)), json);
+    }
+
+    private static Schema.Builder parted() {
+        return indexed().partitionKeys("p").primaryKey("p", "k").option("bucket", "1").option("sequence.field", "rid");
+    }
+
+    private static void writeTo(String name, String partition, int batch, long from, long to) throws Exception {
+        only = partition;
+        write(table(name), batch, from, to, 7);
+        only = null;
+    }
+
+    /** Partitions that the table lacks are in a branch. */
+    private static void fallback(String name) throws Exception {
+        catalog.createTable(id(name), parted().build(), false);
+        writeTo(name, "20260101", 0, 0, 900);
+        table(name).createBranch("other");
+        writeTo(name + "$branch_other", "20260101", 1, 0, 400);
+        writeTo(name + "$branch_other", "20260102", 2, 300, 900);
+        catalog.alterTable(id(name), List.of(SchemaChange.setOption("scan.fallback-branch", "other")), false);
+    }
+
+    /** A whole state of one day in a branch, and changes of the next days in another one. */
+    private static void chain(String name) throws Exception {
+        Map<String, String> options = Map.of(
+                "chain-table.enabled", "true",
+                "merge-engine", "deduplicate",
+                "partition.timestamp-pattern", "$p",
+                "partition.timestamp-formatter", "yyyyMMdd");
+        Schema.Builder schema = parted();
+        options.forEach(schema::option);
+        catalog.createTable(id(name), schema.build(), false);
+        table(name).createBranch("snapshot");
+        table(name).createBranch("delta");
+        for (String each : List.of(name, name + "$branch_snapshot", name + "$branch_delta")) {
+            catalog.alterTable(
+                    id(each),
+                    List.of(
+                            SchemaChange.setOption("scan.fallback-snapshot-branch", "snapshot"),
+                            SchemaChange.setOption("scan.fallback-delta-branch", "delta")),
+                    false);
+        }
+        writeTo(name + "$branch_snapshot", "20260101", 0, 0, 900);
+        writeTo(name + "$branch_delta", "20260102", 1, 300, 1200);
+        writeTo(name + "$branch_delta", "20260103", 2, 0, 200);
     }
 
     private static Identifier id(String name) {

@@ -35,6 +35,15 @@ KINDS = {
     "primary key, first-row": ("pk_first_row", ()),
     "primary key, partial-update": ("pk_partial", ("2",)),
     "primary key, sequence field": ("pk_sequence", ("2",)),
+    "primary key, deletion vectors beside the data files": ("pk_vectors_beside", ("2",)),
+    "option branch": ("state_branch", ()),
+    "option scan.primary-branch": ("state_primary_branch", ()),
+    "option scan.fallback-branch": ("state_fallback", ()),
+    "option scan.snapshot-id": ("state_snapshot", ()),
+    "option scan.tag-name": ("state_tag", ()),
+    "option scan.timestamp-millis": ("state_time", ()),
+    "option incremental-between": ("state_changes", ()),
+    "chain table": ("chain", ()),
 }
 
 
