@@ -121,6 +121,8 @@ class OpenPaimon:
         schema = self._now
         if self._branch is not None:
             raise UnsupportedError(f"indexes are attached to tables, not to a branch such as {self._branch}")
+        if reason := why_unknown(schema.options):
+            raise UnsupportedError(f"no index is attached to {self._root}: {reason}")
         if not is_local(self._folder("snapshot").fs) or schema.keys or schema.merged or schema.tracks_rows:
             raise UnsupportedError("indexes are attached to local append tables only; elsewhere use Paimon's procedure")
 

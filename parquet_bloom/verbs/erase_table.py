@@ -96,6 +96,8 @@ class TableErasure:
     write: Write = write_here
     pace: Pace = dataclasses.field(default_factory=lambda: Pace(None))
     chosen: ChosenPartitions | None = None
+    unknown: Sequence[UnsupportedError] = ()
+    """Why it is not known of files whether they are of the chosen partitions."""
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
     stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
     """The keys as each leaf stores them."""
@@ -117,6 +119,8 @@ class TableErasure:
                 pass
         for _ in range(ROUNDS):
             planned = self._planned()
+            if strict and (unknown := self.unknown):
+                raise unknown[0]
             raise_refusals([plan for _, plan in planned], strict=strict)
             self._refuse_references(planned)
             todo = self._noted(planned, dry_run)
@@ -144,6 +148,7 @@ class TableErasure:
         if self.chosen is None:
             return snapshot
         snapshot, unknown = self.chosen.split(snapshot)
+        self.unknown = [error for _, error in unknown]
         for file, error in unknown:
             self.rows[file.recorded] = ErasePlan(untouched(file), None).refused(error)
         return snapshot

@@ -218,6 +218,10 @@ def test_a_file_whose_partition_value_is_not_known_is_left_alone_and_named(tmp_p
     added = add(tmp_path, "id", table=True, where="p IS NOT NULL")
     assert sorted(statuses(added)) == ["refused"] * 3
     assert all("partition values of p, a binary, cannot be read" in row.error for row in added.rows)
+    erased = erase(tmp_path, "id", [3], table=True, where="p IS NOT NULL")
+    assert (sorted(statuses(erased)), erased.rows_erased, len(erased.errors)) == (["refused"] * 3, 0, 3)
+    with pytest.raises(UnsupportedError, match="partition values of p"):
+        erase(tmp_path, "id", [3], table=True, where="p IS NOT NULL", strict=True)
     assert DeltaTable(str(tmp_path)).version() == 0
 
 
