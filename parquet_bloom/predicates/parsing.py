@@ -446,7 +446,7 @@ def why_unused(where: Any) -> str | None:
     predicate = normalized(to_predicate(where))
     if _can_be_used(predicate):
         return None
-    parts = list(dict.fromkeys(_opaque(predicate)))
+    parts = opaque_parts(predicate)
     advice = ""
     if isinstance(where, str) and '"' in where:
         advice = "; in Spark's SQL, double quotes make text: write column names without them, or in `backticks`"
@@ -455,6 +455,11 @@ def why_unused(where: Any) -> str | None:
         advice = f"; {names[1]} is a word of SQL: write the column `{names[1]}` in backticks" if is_word else ""
         advice = advice or f"; text needs single quotes: {names[1]} = '{names[2]}'"
     return f"nothing in the condition can be used to prune: {', '.join(parts)}{advice}"
+
+
+def opaque_parts(predicate: Predicate) -> list[str]:
+    """Return the parts of a condition that are not used to prune."""
+    return list(dict.fromkeys(_opaque(normalized(predicate))))
 
 
 def _can_be_used(node: Predicate) -> bool:

@@ -10,27 +10,29 @@ from typing import Any
 from parquet_bloom.errors import LiteralError
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.predicates.tree import Listed, Number, Opaque, Text, TimestampText
-from parquet_bloom.values.encoding import parse_literal, why_untrusted
-from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, normalize_literal
+from parquet_bloom.values.encoding import is_adjusted, local_times, parse_literal, why_untrusted
+from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, Timestamp, normalize_literal
+from parquet_bloom.values.text import zone_of
 
 
-def readings(leaf: LeafColumn, value: Any) -> tuple[Any, ...] | Opaque:
-    """Return the literals to pass to `encode_literal` for this leaf, more than one if the text can mean several.
+def readings(leaf: LeafColumn, value: Any, timezone: str | None = None) -> tuple[Any, ...] | Opaque:
+    """Return the literals to pass to `encode_literal` for this leaf, more than one if the value can mean several.
 
-    Returns `Opaque` with the reason if they prove nothing. Raises `LiteralError` if the column cannot hold them.
+    With the session's `timezone`, instants become local times for a column that has these. Returns `Opaque` with the
+    reason if they prove nothing. Raises `LiteralError` if the column cannot hold them.
     """
     if (reason := why_untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
         return Opaque(reason)
     match value:
         case Listed():
-            return _as_listed(leaf, readings(leaf, value.value), value)
+            return _as_listed(leaf, readings(leaf, value.value, timezone), value)
         case Text(text, others):
             return _typed_texts(leaf, (text, *others))
         case TimestampText(text):
-            return (_typed_timestamp(leaf, text),)
+            return _on_its_clock(leaf, _typed_timestamp(leaf, text), timezone, is_instant=True)
         case Number() if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
             return (float(value),)
-    return (value,)
+    return _on_its_clock(leaf, value, timezone, is_instant=False)
 
 
 def _as_listed(leaf: LeafColumn, literals: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
@@ -57,6 +59,18 @@ def is_float(leaf: LeafColumn) -> bool:
     """Return whether the column's values are floats of any width."""
     is_half = leaf.logical_type is not None and leaf.logical_type.name == "FLOAT16"
     return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
+
+
+def _on_its_clock(leaf: LeafColumn, value: Any, timezone: str | None, *, is_instant: bool) -> tuple[Any, ...] | Opaque:
+    """Return a time as local times, if the column has these or dates: Spark casts it to compare it with an instant."""
+    kind, literal = leaf.logical_type.name if leaf.logical_type else None, normalize_literal(value)
+    is_local = kind == "DATE" or (kind == "TIMESTAMP" and not is_adjusted(leaf))
+    if timezone is None or not is_local or not isinstance(literal, Timestamp) or not (literal.utc or is_instant):
+        return (value,)
+    try:
+        return local_times(literal, zone_of(timezone))
+    except LiteralError as error:
+        return Opaque(str(error))
 
 
 def is_beyond_bigint(value: Any) -> bool:

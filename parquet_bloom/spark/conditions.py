@@ -1,6 +1,8 @@
 """Spark's conditions as our predicates; what is not certainly understood becomes `Opaque`.
 
 An `Opaque` part prunes nothing. Spark applies the whole condition again to what it reads, so all that is lost is speed.
+The other parts of an AND prune beside it, whatever it is: a row for which one of them is not true is not returned.
+Spark does the same, also beside parts that are not deterministic.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.predicates.parsing import parse_sql, to_predicate
+from parquet_bloom.predicates.parsing import opaque_parts, parse_sql, to_predicate
 from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Not, Opaque, Or, Predicate
+from parquet_bloom.spark.expressions import predicate_of
 from parquet_bloom.spark.session import Settings
 
 if TYPE_CHECKING:
@@ -62,74 +65,62 @@ def understood(
 ) -> Predicate:
     """Return the condition as our predicate.
 
-    A Column needs a `frame` whose columns it names, and a classic session; else it is `Opaque`. Raises
-    `PredicateError` for text that our parser does not understand; without `strict` that is `Opaque`, too.
+    A Column needs a `frame` whose columns it names; with Spark Connect only what `functions.expr` made from text is
+    understood. Raises `PredicateError` for text that our parser does not understand; without `strict` that is `Opaque`.
     """
     if is_column(where):
         if settings.is_connect:
-            return _of_connect(settings, where)
-        text = None if frame is None else _text_of(where, frame())
-        if text is None:
-            LOG.warning("the Column %s prunes nothing: it cannot be turned into text; pass the text instead", where)
-            return Opaque(str(where))
-        return understood(settings, text, strict=False)
+            return _of_connect(settings, getattr(where, "_expr", None))
+        return Opaque(str(where)) if frame is None else predicate_of(where, frame())
     if isinstance(where, str):
         if "${" in where:  # Spark replaces it by a setting's value, inside quotes, too
             return Opaque(where)
         for key, sign in _OTHER_GRAMMARS.items():
             if sign in where and settings.is_on(key):
-                LOG.info("the condition prunes nothing: %s is set", key)
-                return Opaque(where)
+                return Opaque(f"{where} ({key} is set)")
         try:
             return parse_sql(where)
         except PredicateError as error:
             if strict:
                 raise
-            LOG.info("the condition prunes nothing: %s", error)
-            return Opaque(where)
+            return Opaque(f"{where} ({error})")
     return to_predicate(where)
 
 
-def _of_connect(settings: Settings, column: Any) -> Predicate:
-    """Return a Column of Spark Connect as our predicate, as far as it was made from text by `functions.expr`."""
-    predicate = _of_expression(settings, getattr(column, "_expr", None))
-    if isinstance(predicate, Opaque):
-        LOG.warning(
-            "the Column %s prunes nothing: with Spark Connect, pass the condition as text or as functions.expr(text)",
-            column,
-        )
-    return predicate
+def warn_of_unused(settings: Settings, where: Any, predicate: Predicate) -> None:
+    """Log the parts of a condition that exclude no file."""
+    if not (parts := opaque_parts(predicate)):
+        return
+    advice = "; with Spark Connect, pass the condition as text or as functions.expr(text)"
+    LOG.warning(
+        "parts of the condition that exclude no files: %s%s",
+        "; ".join(map(_shortened, parts)),
+        advice if is_column(where) and settings.is_connect else "",
+    )
 
 
-def _of_expression(settings: Settings, expression: Any) -> Predicate:
+_MOST_SHOWN = 200
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
+
+
+def _of_connect(settings: Settings, expression: Any) -> Predicate:
     kind, text = type(expression).__name__, getattr(expression, "_expr", None)
     if kind == "SQLExpression" and isinstance(text, str):
         return understood(settings, text, strict=False)
     arguments = getattr(expression, "_args", None)
     if kind == "UnresolvedFunction" and isinstance(arguments, list):
-        parts = tuple(_of_expression(settings, argument) for argument in arguments)
+        parts = tuple(_of_connect(settings, argument) for argument in arguments)
         match getattr(expression, "_name", None), parts:
-            case "and", (_, _) if not all(isinstance(part, Opaque) for part in parts):
+            case "and", (_, _):
                 return And(parts)
-            case "or", (_, _) if not any(isinstance(part, Opaque) for part in parts):
+            case "or", (_, _):
                 return Or(parts)
-            case "not", (part,) if not isinstance(part, Opaque):
+            case "not", (part,):
                 return Not(part)
     return Opaque(str(expression))
-
-
-def _text_of(column: Any, frame: DataFrame) -> str | None:
-    """Return a Column as SQL, as Spark understands it over these columns."""
-    from pyspark.errors import PySparkException
-
-    try:
-        plan = frame.where(column)._jdf.queryExecution().analyzed()
-        return str(plan.condition().sql())
-    except PySparkException:
-        raise  # the column is wrong, and the user is told so
-    except Exception as error:
-        LOG.info("a Column could not be turned into text: %s", error)
-        return None
 
 
 def is_rebasing(settings: Settings) -> bool:
@@ -179,8 +170,10 @@ def trusted(
     def check(test: Predicate, path: tuple[str, ...]) -> Predicate:
         name = path[0] if case_sensitive else path[0].casefold()
         kind = None if name in unsure else types.get(name)
-        if kind is None or (odd and any(time in kind for time in _TIMES)):
+        if kind is None:
             return Opaque(str(test))
+        if odd and any(time in kind for time in _TIMES):
+            return Opaque(f"{test} ({odd[0]} is set)")
         return test
 
     return _mapped(predicate, check)

@@ -11,7 +11,15 @@ from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.format.schema import parse_path
 from parquet_bloom.predicates.tree import Comparison, Constant, Opaque
 from parquet_bloom.spark.conditions import LOG, quoted_name, trusted
-from parquet_bloom.spark.keys import BROADCAST_BYTES, as_spark_shows, as_spark_type, is_frame, key_parts, only_column
+from parquet_bloom.spark.keys import (
+    BROADCAST_BYTES,
+    as_spark_shows,
+    as_spark_type,
+    evaluated_once,
+    is_frame,
+    key_parts,
+    only_column,
+)
 from parquet_bloom.spark.lookups import LookupTask, places_of
 from parquet_bloom.spark.reading import Lake, lake_of
 from parquet_bloom.spark.session import changed
@@ -46,8 +54,10 @@ def semi_join(
 
     It is `spark.read.parquet(paths).join(keys, column, "left_semi")`, by Spark's own join, over the files that `lookup`
     keeps; then `columns` of it. Only keys that have a candidate are joined, and broadcast up to `broadcast_bytes`.
-    Later changes of the files are not seen. `keys` are those of `lookup`; text from a file is cast to the
-    column's type. `options` are those of `spark.read`, `storage_options` those of fsspec.
+    Later changes of the files and of the keys are not seen. `keys` are those of `lookup`; text from a file is cast to
+    the column's type. A DataFrame of keys is evaluated here, and once: Spark keeps many keys on the executors until the
+    result is no longer used, and fails if it loses one that has some. `options` are those of `spark.read`,
+    `storage_options` those of fsspec.
 
     With `row_groups` only the row groups with candidates are read, if `read` could do so.
 
@@ -219,6 +229,8 @@ def _narrowed(
     timezone = None if known.kind.simpleString() == "timestamp_ntz" else lake.settings.timezone
     view = replace(lake.view(), folders={})  # which are no columns of the keys
     task = LookupTask(path, timezone, storage_options, view)
+    if is_frame(known.keys):  # what is joined must be what was looked up
+        known = replace(known, keys=evaluated_once(known.keys, path[-1]))
     keys = known.keys if is_frame(known.keys) else known.keys.shown
     places: set[tuple[str, int | None]] = set()
     left: list[pa.Array] = []

@@ -26,6 +26,25 @@ BROADCAST_BYTES = 64 * 1024 * 1024
 """The most bytes of one broadcast's keys, in Arrow's layout."""
 
 
+# ---- a DataFrame of keys -----------------------------------------------------------------
+
+
+def evaluated_once(keys: DataFrame, name: str) -> Keys | DataFrame:
+    """Return the column of keys as it is now: a DataFrame may have other rows when it is evaluated again.
+
+    Few keys come to the driver. More stay with the executors, without the plan that they came from: if an executor that
+    has some is lost, what uses them fails. They are freed when nothing uses the result any more.
+    """
+    only = only_column(keys, name)
+    if _is_expected(only, most=_FEW_BYTES):
+        return read_keys(to_arrow(only).column(0), name)
+    return only.localCheckpoint()
+
+
+_FEW_BYTES = 4 * 1024 * 1024
+"""What the driver fetches and sends again faster than executors keep it."""
+
+
 # ---- keys, in parts that can be broadcast ------------------------------------------------
 
 
@@ -71,7 +90,7 @@ def _collected(keys: DataFrame, name: str, limit: int) -> Iterator[Keys]:
     """Yield the keys of a DataFrame, which is run once; the driver never holds much more than `limit` bytes of them."""
     import pyarrow as pa
 
-    if _is_small(keys, limit):
+    if _is_expected(keys, most=4 * limit):
         yield read_keys(to_arrow(only_column(keys, name)).column(0), name)
         return
     packed = only_column(keys, name).mapInArrow(packed_batches, "batch binary").persist()
@@ -91,11 +110,11 @@ def _collected(keys: DataFrame, name: str, limit: int) -> Iterator[Keys]:
         packed.unpersist()
 
 
-def _is_small(keys: DataFrame, limit: int) -> bool:
-    """Return whether Spark expects the keys to fit the driver easily; it is faster to collect them then."""
+def _is_expected(keys: DataFrame, *, most: int) -> bool:
+    """Return whether Spark expects the keys to take at most so many bytes; it is faster to collect few."""
     try:
         expected = keys._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-        return int(str(expected)) <= 4 * limit
+        return int(str(expected)) <= most
     except Exception:  # there is no JVM at hand, or it has other methods
         return False
 

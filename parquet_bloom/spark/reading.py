@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from parquet_bloom.errors import PredicateError, UnsupportedError
 from parquet_bloom.filters.stored import index_of
-from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted, understood
+from parquet_bloom.spark.conditions import LOG, is_column, quoted_name, trusted, understood, warn_of_unused
 from parquet_bloom.spark.inference import schema_of, with_folders
 from parquet_bloom.spark.jvm import internals_of
 from parquet_bloom.spark.session import Settings, changed, cores
@@ -49,8 +49,8 @@ def read(
     """Return `spark.read.parquet(paths).where(where)`, made to read only the files that can match.
 
     `where` is text or a Column, and Spark applies it again: the rows are those that Spark would return. Parts of it
-    that our parser cannot use, or that this session's settings make uncertain, prune nothing. The schema is that of all
-    files, also if none is kept. Later changes of the files are not seen. `options` are those of
+    that are not understood, or that this session's settings make uncertain, prune nothing, with a warning. The schema
+    is that of all files, also if none is kept. Later changes of the files are not seen. `options` are those of
     `spark.read`; `index` is the folder of an index that was created with `at=`; `storage_options` are those of fsspec,
     for what the driver reads, or "spark".
 
@@ -69,6 +69,7 @@ def read(
     predicate = understood(settings, where, lake.nothing, strict=False)
     opened = index_of(lake.paths, lake.sources, index, storage_options=storage_options, cache=SHARED)
     predicate_here = trusted(settings, predicate, lake.schema, lake.options, lake.doubtful())
+    warn_of_unused(settings, where, predicate_here)
     evaluator = FileEvaluator(
         predicate_here,
         timezone=settings.timezone,

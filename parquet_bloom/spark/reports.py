@@ -14,7 +14,7 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.predicates.binding import Findings, without_conflicts
 from parquet_bloom.predicates.tree import Opaque, Predicate
 from parquet_bloom.results import Record, arrow_schema, to_row
-from parquet_bloom.spark.conditions import LOG, understood, without_nulls
+from parquet_bloom.spark.conditions import is_column, understood, warn_of_unused, without_nulls
 from parquet_bloom.spark.session import Settings
 from parquet_bloom.spark.stores import SparkOptions, for_spark, settled
 from parquet_bloom.spark.tasks import GONE, inside, live_sources_of, name_of, only, present, run, sources_of
@@ -193,13 +193,15 @@ def _understood(
 
     frame = None if source is None else partial(_rows_of, spark, source, snapshot)
     try:
-        return understood(settings, where, frame)
+        predicate = understood(settings, where, frame)
     except PySparkException as error:
         if snapshot is None or not (snapshot.renames or any(file.partition for file in snapshot.files)):
             raise
         # The table may have a column that this file lacks.
-        LOG.info("the Column %s prunes nothing: %s", where, error)
-        return Opaque(str(where))
+        predicate = Opaque(f"{where} ({str(error).splitlines()[0]})")
+    if is_column(where):  # of text, the verdicts' reasons and the command say so
+        warn_of_unused(settings, where, predicate)
+    return predicate
 
 
 def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:

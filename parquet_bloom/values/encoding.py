@@ -38,7 +38,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -390,7 +390,7 @@ def _decode_time(leaf: LeafColumn, plain: bytes) -> time | TimeOfDay:
 
 
 def _timestamp(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Iterator[bytes]:
-    if not _is_adjusted(leaf):
+    if not is_adjusted(leaf):
         if literal.utc:
             raise _Unprovable("a zoned timestamp on a column without zone depends on the session's time zone")
         yield from _in_units(leaf, literal.nanoseconds)
@@ -401,7 +401,8 @@ def _timestamp(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Ite
         yield from _in_units(leaf, literal.nanoseconds)  # with nanoseconds, DuckDB also reads local times as UTC
 
 
-def _is_adjusted(leaf: LeafColumn) -> bool:
+def is_adjusted(leaf: LeafColumn) -> bool:
+    """Return whether a TIMESTAMP column holds instants, and not local times."""
     return leaf.logical_type is not None and leaf.logical_type.is_adjusted_to_utc
 
 
@@ -429,6 +430,28 @@ def instant_of(literal: Timestamp, zone: tzinfo) -> Timestamp:
         raise LiteralError(str(unknown)) from None
 
 
+def local_times(literal: Timestamp, zone: tzinfo) -> tuple[Timestamp, ...]:
+    """Return the local times that span all that Java has for an instant, or for that of a local time.
+
+    They are more than one near a change of clocks: two local times become the same instant where clocks are put
+    forward, and some instants are that of no local time where they are put back. Raises `LiteralError` if the zone's
+    offsets are not known.
+    """
+    if (fixed := zone.utcoffset(None)) is not None:
+        return (Timestamp(literal.nanoseconds + nanoseconds_of(fixed)) if literal.utc else literal,)
+    try:
+        instants = _instants(literal, zone)
+        offsets = {_offset_at(instant + near, zone) for instant in instants for near in (-DAY, 0, DAY)}
+    except (_Unprovable, OverflowError):
+        raise LiteralError(f"the offsets of {zone} near {literal} are not known") from None
+    return tuple(Timestamp(nanoseconds) for nanoseconds in sorted({i + o for i in instants for o in offsets}))
+
+
+def _offset_at(instant: int, zone: tzinfo) -> int:
+    wall = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=instant // SECOND)
+    return nanoseconds_of(wall.astimezone(zone).utcoffset() or timedelta(0))
+
+
 def _offset(literal: Timestamp, zone: tzinfo, fold: int) -> int:
     wall = Timestamp(literal.nanoseconds // SECOND * SECOND).to_python()
     offset = wall.replace(tzinfo=zone, fold=fold).utcoffset() if isinstance(wall, datetime) else None
@@ -442,7 +465,7 @@ def _timestamp_from_date(leaf: LeafColumn, literal: DateLiteral, zone: tzinfo | 
 
 
 def _decode_timestamp(leaf: LeafColumn, plain: bytes) -> datetime | Timestamp:
-    return Timestamp(_decode_integer(leaf, plain) * unit_of(leaf), _is_adjusted(leaf)).to_python()
+    return Timestamp(_decode_integer(leaf, plain) * unit_of(leaf), is_adjusted(leaf)).to_python()
 
 
 def _int96(leaf: LeafColumn, literal: Timestamp, zone: tzinfo | None) -> Iterator[bytes]:

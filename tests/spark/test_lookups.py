@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import uuid
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import polars as pl
@@ -332,6 +334,49 @@ def test_partitions(tmp_path: Path) -> None:
     assert agrees(tmp_path, "id", frame(pa.array([1, 11, 22, 99]), "id")) == (3, 3)
     assert agrees(tmp_path, "id", frame(pa.array([31]), "id")) == (1, 1)
     assert agrees(tmp_path, "kind", frame(pa.array(["a b", "50%", "none"]), "kind"))[0] == 10
+
+
+@pytest.mark.parametrize(
+    ("tries", "few_bytes", "options"),
+    [(4, 2**22, {}), (2, 0, {}), (1, 0, {"row_groups": True}), (1, 0, {"broadcast_bytes": 8})],
+)
+def test_keys_that_change_are_evaluated_once(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, tries: int, few_bytes: int, options: dict[str, Any]
+) -> None:
+    from pyspark.sql import functions
+
+    monkeypatch.setattr("parquet_bloom.spark.keys._FEW_BYTES", few_bytes)
+    times = spark().sparkContext.accumulator(0)
+
+    def in_some_file(number: int) -> int:
+        times.add(1)
+        return random.SystemRandom().randrange(4) * 100 + number
+
+    udf = functions.udf(in_some_file, "long", useArrow=False).asNondeterministic()
+    keys = spark().range(3).select(udf("id").alias("id"))
+    for number in range(tries):
+        verb = find if number % 2 and "broadcast_bytes" not in options else semi_join
+        rows = verb(spark(), lake, column="id", keys=keys, **options)
+        ids = [row.id for row in rows.collect()]
+        assert sorted(id % 100 for id in ids) == [0, 1, 2], number
+        assert sorted(ids) == sorted(row.id for row in rows.collect())
+        assert times.value == 3 * (number + 1)
+
+
+def test_keys_that_executors_keep_are_freed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.spark.keys._FEW_BYTES", 0)
+    context = spark().sparkContext._jsc
+    before = len(context.getPersistentRDDs())
+    rows = semi_join(spark(), lake, "id", spark().range(3).withColumnRenamed("id", "key"))
+    assert (rows.count(), len(context.getPersistentRDDs())) == (3, before + 1)
+    del rows
+    for _ in range(50):
+        gc.collect()
+        spark().sparkContext._jvm.System.gc()
+        if len(context.getPersistentRDDs()) == before:
+            break
+        sleep(0.2)
+    assert len(context.getPersistentRDDs()) == before
 
 
 def test_changed_schemas(lake: Path) -> None:
