@@ -139,9 +139,11 @@ class Lake:
         """Return a DataFrame over some of the files, with the schema and the partition columns of all."""
         if not kept:
             return self.nothing()
-        if len(kept) < len(self.sources) or not self.is_whole:
-            return self._read(kept)
-        return self._read_paths(self.paths) if self.whole is None else self.whole
+        if self.whole is not None and (len(kept) == len(self.sources) or not self.is_sure):
+            if not self.is_sure:
+                LOG.warning("reading all files: their folders and Spark's partition columns differ")
+            return self.whole
+        return self._read(kept) if len(kept) < len(self.sources) or not self.is_whole else self._read_paths(self.paths)
 
     def nothing(self) -> DataFrame:
         """Return a DataFrame over none of the files, with the schema of all; it has `_metadata`, as others have."""
@@ -190,35 +192,51 @@ class Lake:
         folders = {} if self.partition_names == frozenset() else {s.path: self.partitions(s) for s in self.sources}
         return SparkView.of(self.settings, self.schema, folders)
 
+    @cached_property
+    def _names(self) -> set[frozenset[str] | None]:
+        """Which columns the files' folders are, each such set once; None for a file that no path leads to."""
+        known = map(self._known_partitions, self.sources if self.partition_names != frozenset() else ())
+        return {None if one is None else frozenset(one.constants) for one in known}
+
+    @cached_property
+    def is_sure(self) -> bool:
+        """Whether the folders of each file are the partition columns that Spark has for it."""
+        if self.partition_names is None:  # then files with other folders may be ones that it does not read
+            return len(self._names) < 2 and None not in self._names
+        return self._names <= {self.partition_names}
+
     def doubtful(self) -> frozenset[str]:
         """Return the columns that may or may not be folders, because Spark and this differ."""
-        names = self.partition_names
-        if not names:
+        if self.is_sure:
             return frozenset()
-        ours = {name for source in self.sources for name in self.partitions(source).constants}
-        return frozenset() if ours == names else names | ours
+        return frozenset().union(self.partition_names or (), *(names or () for names in self._names))
 
     def partitions(self, source: Source) -> Partitions:
         """Return which of a file's folders Spark reads as columns: those directly above it, from its base on."""
+        return self._known_partitions(source) or Partitions()
+
+    def _known_partitions(self, source: Source) -> Partitions | None:
         if self.partition_names == frozenset():
             return Partitions()
         name, known = name_of(source), self._of_folders
         if known is None:
             return self._partitions_in(name)
-        folder = name.rpartition("/")[0]
+        folder = _folder_of(source)
         if folder not in known:
             known[folder] = self._partitions_in(name)
         return known[folder]
 
     @cached_property
-    def _of_folders(self) -> dict[str, Partitions] | None:
+    def _of_folders(self) -> dict[str, Partitions | None] | None:
         """The partitions of folders, to be filled in; None where those of a folder's files may differ."""
         return {} if len(self.paths) == 1 and not _is_glob(self.paths[0]) else None
 
-    def _partitions_in(self, name: str) -> Partitions:
+    def _partitions_in(self, name: str) -> Partitions | None:
         _, parts = _split(name)
+        if (base := self._base_length(parts)) is None:
+            return None
         folders: list[tuple[str, str]] = []
-        for part in reversed(parts[self._base_length(parts) : -1]):
+        for part in reversed(parts[base:-1]):
             name, equals, text = part.partition("=")
             if equals and name:
                 folders.insert(0, (quote(unquote(name, encoding="latin-1")), text))  # by which name Spark calls it
@@ -233,14 +251,14 @@ class Lake:
             return None
         return root + "/".join(parts[: self._base_length(parts)])
 
-    def _base_length(self, parts: Sequence[str]) -> int:
-        """Return how many folders lead to the base; all of them if the file has no partitions."""
+    def _base_length(self, parts: Sequence[str]) -> int | None:
+        """Return how many folders lead to the base; all of them if the file has no partitions, None if no path does."""
         if self._option("recursiveFileLookup").lower() == "true":
             return len(parts)
         base = self._option("basePath")
         bases = [_given(base)] if base else self.paths
         above = [folders for _, folders in map(_split, bases) if _leads_to(folders, parts, is_literal=bool(base))]
-        return max(map(len, above), default=len(parts))
+        return max(map(len, above), default=None)
 
     def _option(self, name: str) -> str:
         """Return an option, whatever the case of its name; the last one counts, as for Spark."""
@@ -279,7 +297,16 @@ def lake_of(
     if len(given) == 1:  # as if they had been found below it
         top = resolve(given[0], None, storage_options)[1].rstrip("/")
         sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
-    return Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
+    lake = Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
+    if not lake.is_sure and (folders := _partition_folders(whole)):
+        read = [source for source in sources if _folder_of(source) in folders]
+        if folders == set(map(_folder_of, read)):  # else they are spelled in another way
+            return replace(lake, sources=read)
+    return lake
+
+
+def _folder_of(source: Source) -> str:
+    return name_of(source).rpartition("/")[0]
 
 
 def _require_plain(given: tuple[str, ...], storage_options: StorageOptions) -> None:
@@ -318,6 +345,19 @@ def _partition_names(frame: DataFrame) -> frozenset[str] | None:
         return frozenset(schema.fieldNames())
     except Exception:  # there is no JVM at hand, or it has other methods
         return None
+
+
+def _partition_folders(frame: DataFrame) -> set[str]:
+    """Return the folders whose files a plain read takes if some folders are columns; none if Spark does not say.
+
+    Its `inputFiles` are also those of other folders.
+    """
+    try:
+        partitions = frame._jdf.queryExecution().analyzed().relation().location().partitionSpec().partitions()
+        paths = [partitions.apply(number).path() for number in range(partitions.size())]
+        return {_decoded(path.toUri().toString()) for path in paths}
+    except Exception:  # as above
+        return set()
 
 
 _LISTED_BY_DRIVER = 32
