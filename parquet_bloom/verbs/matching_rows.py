@@ -157,8 +157,11 @@ class RowReader:
         if not file.source.is_local and file.rows.num_bytes(group.row_group, rest) <= TOGETHER:
             first, rest = first + rest, []
         stored = yield from file.rows.read(group.row_group, first, some)
-        columns = self._columns(file, stored, num_rows if some is None else len(some), self.test.names)
+        count = num_rows if some is None else len(some)
+        columns = self._columns(file, stored, count, self.test.names)
         mask = self.test.mask(group, {path: self.shape.at(columns, path) for path in self.test.paths})
+        if not self.test.paths:  # which says the same of every row
+            mask = pa.repeat(mask[0], count)
         at = pc.indices_nonzero(mask).cast(pa.int64())
         hits = at if some is None else numbers_as_arrow(some).take(at)
         if file.deleted and len(at):

@@ -179,6 +179,11 @@ def test_the_stream_is_read_once_and_knows_its_schema(lake: Path) -> None:
     assert isinstance(parquet_bloom.find(lake, "n < 3").to_dataset(), ds.Dataset)
 
 
+@pytest.mark.parametrize(("where", "rows"), [("true", 3 * ROWS), ("NOT false", 3 * ROWS), ("false", 0)])
+def test_a_condition_without_columns_is_about_every_row(lake: Path, where: str, rows: int) -> None:
+    assert parquet_bloom.find(lake, where, columns=["n"]).to_arrow()["n"].to_pylist() == list(range(rows))
+
+
 def test_limit_stops_early(lake: Path) -> None:
     assert parquet_bloom.find(lake, "n >= 0", limit=7).to_arrow().num_rows == 7
     assert parquet_bloom.find(lake, "n >= 0", limit=0).to_arrow().num_rows == 0
