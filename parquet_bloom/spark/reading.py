@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -141,7 +142,7 @@ class Lake:
             return self.nothing()
         if self.whole is not None and (len(kept) == len(self.sources) or not self.is_sure):
             if not self.is_sure:
-                LOG.warning("reading all files: their folders and Spark's partition columns differ")
+                LOG.warning("reading all files: paths overlap, or folders and Spark's partition columns differ")
             return self.whole
         return self._read(kept) if len(kept) < len(self.sources) or not self.is_whole else self._read_paths(self.paths)
 
@@ -200,7 +201,9 @@ class Lake:
 
     @cached_property
     def is_sure(self) -> bool:
-        """Whether the folders of each file are the partition columns that Spark has for it."""
+        """Whether Spark reads each file once, with its folders as the partition columns."""
+        if _may_overlap(self.paths):
+            return False
         if self.partition_names is None:  # then files with other folders may be ones that it does not read
             return len(self._names) < 2 and None not in self._names
         return self._names <= {self.partition_names}
@@ -286,7 +289,8 @@ def lake_of(
     given = tuple(map(_given, listed))
     with driver_reads(storage_options):
         _require_plain(given, storage_options)
-        is_plain = not options and not any(map(_is_glob, given)) and not settings.is_on("spark.sql.parquet.mergeSchema")
+        is_plain = not options and not any(map(_is_glob, given)) and not _may_overlap(given)
+        is_plain = is_plain and not settings.is_on("spark.sql.parquet.mergeSchema")
         if is_plain and (lake := _listed_here(spark, settings, given, storage_options)) is not None:
             return lake
         with spark_reads(given):
@@ -345,6 +349,14 @@ def _partition_names(frame: DataFrame) -> frozenset[str] | None:
         return frozenset(schema.fieldNames())
     except Exception:  # there is no JVM at hand, or it has other methods
         return None
+
+
+def _may_overlap(paths: Sequence[str]) -> bool:
+    """Return whether paths may name a file twice: Spark then reads it twice."""
+    if any(map(_is_glob, paths)):
+        return len(paths) > 1 or "{" in paths[0]
+    ordered = sorted(f"{path.rstrip('/')}/" for path in paths)
+    return any(after.startswith(path) for path, after in pairwise(ordered))
 
 
 def _partition_folders(frame: DataFrame) -> set[str]:

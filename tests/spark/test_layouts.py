@@ -34,6 +34,10 @@ FORMS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("p=1", "p=2"), {}),
     (("p=1", "p=2"), {"basePath": ""}),
     (("p=1", ""), {}),
+    (("", ""), {}),
+    (("", "a.parquet"), {}),
+    (("b.parquet", "a.parquet", "b.parquet"), {}),
+    (("{,a.parquet,p=1}",), {}),
     (("*/*",), {}),
     (("sub",), {}),
     (("sub", "p=1"), {}),
@@ -107,3 +111,12 @@ def _file() -> Any:
     from pyspark.sql import functions
 
     return functions.col("_metadata.file_path")
+
+
+def test_a_file_that_is_named_twice_is_read_twice(tmp_path: Path, session: Any) -> None:
+    for number in range(3):
+        write(tmp_path / f"{number}.parquet", k=[2 * number, 2 * number + 1])
+    one = tmp_path / "1.parquet"
+    for paths in ([tmp_path, tmp_path], [one, tmp_path], [one, tmp_path / "0.parquet", one], [f"{tmp_path}/*", one]):
+        same(session, paths, "k = 2")
+        assert len(same(session, paths, "k in (2, 3)").collect()) == 4
