@@ -233,7 +233,8 @@ def _flat_remote(fs: Any, path: str, asked: str) -> list[Source] | None:
     return sources
 
 
-_SUMMARIES = ("_metadata", "_common_metadata")
+_SUMMARIES = ("_metadata", "_common_metadata", "_spark_metadata")
+"""How names begin by which Spark learns more of a folder than from its files."""
 
 
 def find_in_folders(path: str, *, storage_options: StorageOptions = None) -> list[Source] | None:

@@ -22,7 +22,7 @@ from parquet_bloom.storage.listing import (
     listed,
     resolve,
 )
-from parquet_bloom.tables.detect import ICEBERG_METADATA, branch_of, table_kind
+from parquet_bloom.tables.detect import ICEBERG_METADATA, STREAMING, branch_of, table_kind
 from parquet_bloom.tables.snapshots import (
     ErasableTable,
     Erasure,
@@ -36,6 +36,7 @@ from parquet_bloom.tables.snapshots import (
     UnknownOutcomeError,
     fsspec_options,
 )
+from parquet_bloom.tables.spark_sink import LOG_FOLDER, live
 
 if TYPE_CHECKING:
     from parquet_bloom.tables.paimon import OpenPaimon
@@ -150,13 +151,24 @@ def live_sources(
         return snapshot.found(storage_options)
     if as_of is not None:
         raise UnsupportedError("as_of= needs the directory of one Delta, Iceberg, Hudi or Paimon table")
-    for path in _named_paths(given):
-        if _may_be_table(path) and kind_of_path(path, storage_options, filesystem) in _NEVER_PLAIN:
+    return _plain_files(given, filesystem, storage_options, all_rows=True), None
+
+
+def _plain_files(given: list[Any], filesystem: Any, storage_options: StorageOptions, *, all_rows: bool) -> list[Source]:
+    """Return the files that are not a table's; of a folder that Spark's structured streaming wrote, the live ones."""
+    found = find(given, filesystem=filesystem, storage_options=storage_options, all_rows=all_rows)
+    for path in filter(_may_be_table, _named_paths(given)):
+        kind = _kind_at(path, storage_options, filesystem)
+        if kind in _NEVER_PLAIN and all_rows:
             raise UnsupportedError(
                 f"{path} is the directory of a table, whose files may have other column names and may lie elsewhere: "
                 "give it alone, with storage_options= if it needs any"
             )
-    return find(given, filesystem=filesystem, storage_options=storage_options, all_rows=True), None
+        if kind == STREAMING and len(given) > 1:
+            raise UnsupportedError(f"{path} has a log of its live files ({LOG_FOLDER}): give it alone")
+        if kind == STREAMING:
+            return live(path, found, filesystem=filesystem, storage_options=storage_options)
+    return found
 
 
 def files_to_show(paths: Any, *, filesystem: Any = None, storage_options: StorageOptions = None) -> list[Source]:
@@ -165,7 +177,7 @@ def files_to_show(paths: Any, *, filesystem: Any = None, storage_options: Storag
     snapshot = _snapshot_named(given, None, None, filesystem, storage_options, allow_outside=False)
     if snapshot is not None:
         return snapshot.found(storage_options)[0]
-    return find(given, filesystem=filesystem, storage_options=storage_options)
+    return _plain_files(given, filesystem, storage_options, all_rows=False)
 
 
 def _snapshot_named(
@@ -315,8 +327,13 @@ def kind_of_path(path: str, storage_options: StorageOptions, filesystem: Any = N
     """Return which format's table a path names, or None."""
     if path.endswith(ICEBERG_METADATA):
         return "Iceberg"
+    kind = _kind_at(path, storage_options, filesystem)
+    return kind if kind in _FORMATS else None
+
+
+def _kind_at(path: str, storage_options: StorageOptions, filesystem: Any) -> str | None:
     fs, inner = resolve(path, filesystem, fsspec_options(storage_options))
     kind = table_kind(fs, inner.rstrip("/"))
     if kind is None and (named := branch_of(inner)) is not None:
         kind = "Paimon" if table_kind(fs, named[0]) == "Paimon" else None
-    return kind if kind in _FORMATS else None
+    return kind

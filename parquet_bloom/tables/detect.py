@@ -11,13 +11,18 @@ from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.format.footer import Plan
 from parquet_bloom.storage.listing import Source, exists, is_local, names_in
 from parquet_bloom.tables.roots import Root, for_writing
+from parquet_bloom.tables.spark_sink import LOG_FOLDER
 
 _Result = TypeVar("_Result")
+
+STREAMING = "Spark streaming"
+"""The kind of a folder that Spark's structured streaming wrote."""
 
 TABLE_MARKS: dict[str, tuple[str, ...]] = {
     "Delta": ("_delta_log",),
     "Hudi": (".hoodie",),
     "Paimon": ("snapshot", "manifest"),
+    STREAMING: (LOG_FOLDER,),
 }
 
 
@@ -25,7 +30,8 @@ def table_around(fs: Any, path: str) -> tuple[str, str] | None:
     """Return the kind and the root of the table that `path` lies in (or would), or None.
 
     Walks up: `_delta_log/` is Delta, `metadata/` with `*.metadata.json` or `version-hint.text` Iceberg, `.hoodie/`
-    Hudi, `snapshot/` with `manifest/` Paimon. A symbolic link lies where it is and where it leads.
+    Hudi, `snapshot/` with `manifest/` Paimon, `_spark_metadata/` Spark's structured streaming. A symbolic link lies
+    where it is and where it leads.
     """
     starts = dict.fromkeys([path, os.path.realpath(path)] if is_local(fs) else [path])
     return next(filter(None, (_table_above(fs, start) for start in starts)), None)

@@ -29,7 +29,8 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
-from parquet_bloom.tables.detect import table_around
+from parquet_bloom.tables.detect import STREAMING, table_around
+from parquet_bloom.tables.spark_sink import LOG_FOLDER
 from parquet_bloom.values.arrays import PlainKeys
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH, Pace
@@ -363,7 +364,11 @@ def refuse_tables(sources: Iterable[Source]) -> None:
 
 
 _ENGINE = "delete the rows with the table's own engine"
-_ADVICE = dict.fromkeys(("Delta", "Iceberg"), "erase from the table itself, with table=True")
+_ADVICE = {
+    **dict.fromkeys(("Delta", "Iceberg"), "erase from the table itself, with table=True"),
+    STREAMING: f"Spark fails at files that are shorter than its log records ({LOG_FOLDER}); write the rows that stay "
+    "to another folder with Spark",
+}
 
 
 def _is_link(source: Source) -> bool:

@@ -36,7 +36,7 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.storage.rewrite import Rewrite, clear_left, join_output, refuse_read_only
 from parquet_bloom.storage.strays import Strays
-from parquet_bloom.tables.detect import table_around
+from parquet_bloom.tables.detect import STREAMING, table_around
 from parquet_bloom.verbs.parallel import map_in_order
 
 HELD_BYTES = 32 * 1024 * 1024
@@ -271,7 +271,7 @@ def require_writable(
             if column.file_path:
                 raise UnsupportedError(f"column chunks are in another file ({column.file_path})")
     table = None if for_swap else table_around(source.fs, target or source.path)
-    if table is None:
+    if table is None or table[0] in _MAY_GROW:
         return
     kind, root = table
     a_table = f"{'an' if kind == 'Iceberg' else 'a'} {kind} table"
@@ -280,6 +280,10 @@ def require_writable(
         swap = "commit new files to it with table=True, " if can_swap and kind in ("Delta", "Iceberg") else ""
         raise UnsupportedError(f"{breaks}; {swap}write copies with output=, or change them with force=True")
     notes.append(f"forced: {breaks}; readers that compare sizes or checksums may fail")
+
+
+_MAY_GROW = frozenset({STREAMING})
+"""Tables whose readers take a file that has grown since its size was recorded, if it starts with the same bytes."""
 
 
 def once_copied(copied: Future[None], built: Iterable[SplitBlockBloomFilter]) -> Iterator[SplitBlockBloomFilter]:
