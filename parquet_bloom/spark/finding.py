@@ -9,8 +9,6 @@ from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark.joins import rows_of_keys
 from parquet_bloom.spark.reading import read
 from parquet_bloom.spark.stores import SparkOptions, settled
-from parquet_bloom.spark.tasks import given_paths, table_at
-from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.verbs.parallel import Progress
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def find(
 
     It is `read` of a condition and `semi_join` of keys, with their options, under the name and the arguments of
     `parquet_bloom.find`. With `positions`, the columns `path` and `row`, the number of the row in its file, follow.
-    `limit` rows are any that match. The directory of a table is refused: its live rows are not those of all its files.
+    `limit` rows are any that match.
     """
     frame = _found(
         *(spark, paths, where, PLACES if positions else ()),
@@ -78,7 +76,6 @@ def _found(
     from pyspark.sql import functions as F
 
     paths, storage_options = settled(spark, paths, storage_options)
-    _refuse_tables(paths, storage_options)
     places = [F.col(f"_metadata.{of}").alias(name) for of, name in zip(_OF_SPARK, names, strict=False)]
     chosen: list[Any] | None = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     shared: dict[str, Any] = {
@@ -104,13 +101,3 @@ PLACES = ("path", "row")
 """What `find` calls the place of a row."""
 
 _OF_SPARK = ("file_path", "row_index")
-
-
-def _refuse_tables(paths: Any, storage_options: StorageOptions) -> None:
-    given = given_paths(paths)
-    for path in given if isinstance(given, list) else [given]:
-        if kind := table_at(path, storage_options):
-            raise UnsupportedError(
-                f"{path} is a {kind} table, whose live rows are not those of all its Parquet files: find them with "
-                f"parquet_bloom.find, without Spark, or with {kind}'s own connector"
-            )

@@ -17,13 +17,23 @@ from parquet_bloom.spark.inference import schema_of, with_folders
 from parquet_bloom.spark.jvm import internals_of
 from parquet_bloom.spark.session import Settings, changed, cores
 from parquet_bloom.spark.stores import SparkOptions, for_spark, require_schemes, settled, spark_reads
-from parquet_bloom.spark.tasks import TASKS_PER_CORE, driver_reads, given_paths, local_path, merging_table, name_of
+from parquet_bloom.spark.tasks import (
+    TASKS_PER_CORE,
+    driver_reads,
+    given_paths,
+    live_sources_of,
+    local_path,
+    name_of,
+    table_at,
+)
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.cache import SHARED, footer_of
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, find_flat, find_in_folders, resolve
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import parquet_only, strays_among
+from parquet_bloom.tables import Snapshot
+from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator
@@ -280,7 +290,8 @@ def lake_of(
 ) -> Lake:
     """Return what Spark would read: from our own listing where all is plain, else from Spark's.
 
-    Raises `UnsupportedError` for the directory of a Hudi or Paimon table: its rows are not those of its Parquet files.
+    Of a Delta table it is what Delta's reader would read. Raises `UnsupportedError` for the directory of a table whose
+    rows are not those of its live Parquet files as Spark reads them.
     """
     named = given_paths(paths)
     listed = [os.fspath(path) for path in (named if isinstance(named, list) else [named])]
@@ -288,7 +299,8 @@ def lake_of(
     require_schemes(settings, listed)
     given = tuple(map(_given, listed))
     with driver_reads(storage_options):
-        _require_plain(given, storage_options)
+        if (lake := _of_table(spark, settings, given, options, storage_options)) is not None:
+            return lake
         is_plain = not options and not any(map(_is_glob, given)) and not _may_overlap(given)
         is_plain = is_plain and not settings.is_on("spark.sql.parquet.mergeSchema")
         if is_plain and (lake := _listed_here(spark, settings, given, storage_options)) is not None:
@@ -313,14 +325,45 @@ def _folder_of(source: Source) -> str:
     return name_of(source).rpartition("/")[0]
 
 
-def _require_plain(given: tuple[str, ...], storage_options: StorageOptions) -> None:
-    """Raise for a directory of a table whose rows are not those of its Parquet files."""
-    for path in given:
-        if kind := merging_table(path, storage_options):
-            raise UnsupportedError(
-                f"{path} is a {kind} table, whose rows are not those of its Parquet files: read it with {kind}'s own "
-                "connector; prune and lookup show which of its live files can match"
-            )
+def _of_table(
+    spark: SparkSession,
+    settings: Settings,
+    given: tuple[str, ...],
+    options: Mapping[str, Any],
+    storage_options: StorageOptions,
+) -> Lake | None:
+    """Return the live files of the one table that is given; None if no path is that of a table."""
+    path = next((path for path in given if table_at(path, storage_options)), None)
+    if path is None:
+        return None
+    kind, why = str(table_at(path, storage_options)), None
+    if kind != "Delta":  # whose reader is Spark's own, with the table's schema
+        why = f"{kind}'s reader is not Spark's"
+    elif len(given) > 1 or options:
+        why = "with other paths, or with options, it is not known how they are read"
+    else:
+        sources, snapshot = live_sources_of(path, storage_options)
+        assert snapshot is not None
+        schema = _declared(snapshot)
+        why = TableFiles(snapshot, sources).no_dataset or next(iter(snapshot.text_rules.values()), None)
+        if why is None and schema is not None:
+            return Lake(spark, settings, given, schema, sources, is_whole=False)
+    raise UnsupportedError(
+        f"{path} is a {kind} table, whose rows are not those of its Parquet files "
+        f"({why or 'it has columns of other types'}): read it with spark.read.format({kind.lower()!r}); "
+        "parquet_bloom.find returns its rows without Spark, and prune and lookup say which live files may match"
+    )
+
+
+def _declared(snapshot: Snapshot) -> StructType | None:
+    """Return the columns that a table declares as Spark's, all of which may be NULL; None if they are not known."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns = [] if snapshot.columns is None else snapshot.columns()
+    if not columns or any(column.type is None for column in columns):
+        return None
+    return from_arrow_schema(pa.schema([(column.name, column.type) for column in columns]))
 
 
 def _listed_here(

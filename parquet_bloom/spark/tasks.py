@@ -82,12 +82,6 @@ def live_sources_of(
     return (parquet_only(sources) if snapshot is None else sources), snapshot
 
 
-def merging_table(path: PathLike, storage_options: StorageOptions) -> str | None:
-    """Return which format's table a directory is, if readers of that merge files or pass some over: Hudi, Paimon."""
-    kind = table_at(path, storage_options)
-    return kind if kind in ("Hudi", "Paimon") else None
-
-
 def table_at(path: PathLike, storage_options: StorageOptions) -> str | None:
     """Return which format's table a directory is, or None."""
     named = os.fspath(path)

@@ -1,16 +1,21 @@
-"""`spark.lookup` and `spark.prune` say of Hudi and Paimon tables what the local verbs say; `read` refuses them."""
+"""`spark.lookup` and `spark.prune` say of tables what the local verbs say; `read` returns live rows, or refuses."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from engines import needs_java, spark
 from files import FIXTURES, unpacked
 
@@ -108,6 +113,104 @@ def test_rows_are_not_read_as_parquet(name: str, tmp_path: Path) -> None:
         bloom.semi_join(spark(), table, column, [1])
     path = next(file.path for file in snapshot_of(table).files if file.path.endswith(".parquet"))
     assert bloom.read(spark(), path, f"{column} IS NOT NULL").count() == pq.read_metadata(path).num_rows
+
+
+def _as_text(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr({name: str(value) for name, value in row.items()}) for row in rows)
+
+
+def assert_same_rows(table: Path, where: str, column: str, keys: list[Any]) -> None:
+    """Asserts that the rows are those that deltalake returns: of live files alone."""
+    whole = DeltaTable(str(table)).to_pyarrow_table()
+    ours = to_arrow(bloom.read(spark(), table, "true"))
+    assert ours.column_names == whole.column_names
+    assert _as_text(ours.to_pylist()) == _as_text(whole.to_pylist())
+    for frame in (bloom.read(spark(), table, where), bloom.find(spark(), table, where)):
+        found = duckdb.sql(f"SELECT * FROM whole WHERE {where}").to_arrow_table().to_pylist()
+        assert _as_text(to_arrow(frame).to_pylist()) == _as_text(found)
+    joined = to_arrow(bloom.semi_join(spark(), table, column, keys))
+    assert sorted(joined[column].to_pylist()) == sorted(k for k in whole[column].to_pylist() if k in keys)
+
+
+def test_rows_of_delta_are_those_of_live_files(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    for number in range(3):
+        rows = {"id": range(20 * number, 20 * number + 20), "s": [f"{number}-{row % 3}" for row in range(20)]}
+        kinds = {"d": [Decimal("1.50")] * 20, "t": [datetime(2024, 1, 1, tzinfo=UTC)] * 20, "x": [{"y": number}] * 20}
+        write_deltalake(str(table), pa.table({**rows, **kinds}), mode="append")
+    write_deltalake(str(table), pa.table({"id": [7], "new": [1.5]}), mode="append", schema_mode="merge")
+    delta = DeltaTable(str(table))
+    delta.delete("id >= 20 AND id < 40")
+    delta.update({"s": "'other'"}, predicate="id = 41")
+    assert len(list(table.glob("*.parquet"))) > len(delta.file_uris())
+    assert_same_rows(table, "id IN (7, 25, 41)", "id", [7, 25, 41])
+    assert_same_rows(table, "s = '2-0'", "s", ["2-0", "1-1", "other"])
+    assert len(bloom.read(spark(), table, "id = 3").inputFiles()) == 1
+
+
+def _partitioned(table: Path) -> None:
+    write_deltalake(str(table), pa.table({"id": [1, 2], "p": ["a", "b"]}), partition_by=["p"])
+
+
+def _with_a_vector(table: Path) -> None:
+    lakes.delta(table, files=1)
+    lakes.give_deletion_vector(table, [3])
+
+
+def _with_a_field_of(metadata: dict[str, str], kind: Any) -> Callable[[Path], None]:
+    def make(table: Path) -> None:
+        lakes.delta(table, files=1)
+        path = table / "_delta_log" / f"{0:020}.json"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "metaData" in line:
+                schema = json.loads(line["metaData"]["schemaString"])
+                schema["fields"].append({"name": "more", "type": kind, "nullable": True, "metadata": metadata})
+                line["metaData"]["schemaString"] = json.dumps(schema)
+        path.write_text("\n".join(map(json.dumps, lines)))
+
+    return make
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "partitions": (_partitioned, "partition columns"),
+    "deletion vector": (_with_a_vector, "rows are deleted"),
+    "column mapping": (lambda table: unpacked("delta_spark/iceberg_v2", table.parent).rename(table), "other names"),
+    "a type of no other system": (_with_a_field_of({}, "interval day to second"), "other types"),
+    "CHAR": (_with_a_field_of({"__CHAR_VARCHAR_TYPE_STRING": "char(9)"}, "string"), "CHAR"),
+    "collation": (_with_a_field_of({"__COLLATIONS": {"more": "icu.UNICODE_CI"}}, "string"), "collat"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_sparks_own_reader_would_read_otherwise_is_refused(tmp_path: Path, case: str) -> None:
+    make, why = REFUSED[case]
+    make(tmp_path / "t")
+    calls: list[Callable[[], object]] = [
+        lambda: bloom.read(spark(), tmp_path / "t", "id = 1"),
+        lambda: bloom.find(spark(), tmp_path / "t", "id = 1"),
+        lambda: bloom.semi_join(spark(), tmp_path / "t", "id", [1]),
+    ]
+    for call in calls:
+        with pytest.raises(UnsupportedError, match=rf"{why}.*read it with spark.read.format\('delta'\)"):
+            call()
+
+
+def test_tables_are_given_alone_and_without_options(tmp_path: Path) -> None:
+    lakes.delta(tmp_path / "t")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    for paths in ([tmp_path / "t", tmp_path / "a.parquet"], [tmp_path / "t", tmp_path / "t"]):
+        with pytest.raises(UnsupportedError, match="other paths"):
+            bloom.read(spark(), paths, "id = 1")
+    with pytest.raises(UnsupportedError, match="options"):
+        bloom.read(spark(), tmp_path / "t", "id = 1", options={"recursiveFileLookup": "true"})
+
+
+@pytest.mark.parametrize("name", ["widening", "statistics", "v2_parquet"])
+def test_tables_by_delta_spark_have_their_rows(tmp_path: Path, name: str) -> None:
+    table = unpacked(f"delta_spark/{name}", tmp_path)
+    ours = to_arrow(bloom.read(spark(), table, "true"))
+    assert _as_text(ours.to_pylist()) == _as_text(parquet_bloom.find(table, "true").to_arrow().to_pylist())
 
 
 def test_a_part_of_a_table_with_log_files_is_refused(tmp_path: Path) -> None:
