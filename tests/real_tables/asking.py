@@ -27,10 +27,14 @@ from real_tables.conditions import Column, columns, conditions
 from real_tables.rows import RID
 
 import parquet_bloom
-from parquet_bloom.errors import LiteralError, ParquetBloomError, UnsupportedError
+from parquet_bloom import spark as bloom
+from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError
 
 CONDITIONS = int(os.environ.get("PARQUET_BLOOM_CONDITIONS", "100"))
 SEED = int(os.environ.get("PARQUET_BLOOM_SEED", "1"))
+
+ON_SPARK = 20
+"""How many conditions Spark is asked, too."""
 
 WHOLE = -1
 """The row group of a row that no Parquet file has: its file must be kept whole."""
@@ -264,7 +268,7 @@ def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
         try:
             found = parquet_bloom.find(view.table, column=column.name, keys=list(keys), timezone="UTC", **view.options)
             rows = found.to_arrow().to_pylist()
-        except (UnsupportedError, LiteralError) as error:
+        except (UnsupportedError, LiteralError, ColumnNotFoundError) as error:
             result.sentence = result.sentence or ("" if result.asked else refused(error))
             continue
         matching = [(row["rid"], row["_file"]) for row in truth.rows if row[name] in keys]
@@ -272,6 +276,16 @@ def ask_find(truth: Truth, rng: random.Random, result: Result) -> None:
         result.groups += len(matching)
         failed = {Path(error.path).name for error in found.errors}
         _compare(f"{view.label}: keys of {column.name}", rows, matching, by_rid, failed, result)
+
+
+def ask_spark(truth: Truth, result: Result) -> None:
+    """Have Spark read the rows, by `spark.read`: those that the engine returns."""
+    view, spark = truth.view, truth.view.read().sparkSession
+    for where, matching in list(zip(truth.conditions, truth.matches, strict=True))[:ON_SPARK]:
+        rows = [{"rid": row[0]} for row in bloom.read(spark, view.table, where, "rid").collect()]
+        result.asked += 1
+        result.groups += len(matching)
+        _compare(f"{view.label}: {where}", rows, matching, {row["rid"]: row for row in truth.rows}, set(), result)
 
 
 def _compare(
@@ -373,6 +387,10 @@ class Examination:
                 ask_find(truth, self.rng, found)
         if found.status == "works" and (found.left_out or not found.asked):
             found.status = "in part" if found.asked and found.left_out < found.groups else "refused"
+        if isinstance(views[0].table, str):
+            read = self.result("spark.read")
+            with noting(read):
+                ask_spark(truths[0], read)
         self.index(truths[0], column)
         if add is not None:
             self.add(views, truths, add, verb)

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-VERBS = ("prune", "lookup", "find", "index", "add --table")
+VERBS = ("prune", "lookup", "find", "spark.read", "index", "add --table")
 ENGINES = {
     "Delta": "Delta 4.3.1 (delta-spark, Spark 4.1)",
     "Iceberg": "Iceberg 1.11.0 (Spark 4.1)",
     "Hudi": "Hudi 1.1.1 (Spark 3.5)",
     "Paimon 0.9": "Paimon 0.9.0 (Spark 3.5)",
     "Paimon 1.4": "Paimon 1.4.2 (Java)",
+    "Streaming": "Sinks of structured streaming (Spark 4.1)",
 }
 
 HEAD = """# Tables tried
@@ -30,6 +31,7 @@ group that we kept.
 | prune | conditions, and how many row groups they pruned, of all that they were evaluated for |
 | lookup | keys, and how many were proved to be absent |
 | find | conditions, and how many rows were not found because their file was an error |
+| spark.read | conditions, with `spark.read` of parquet_bloom |
 | index | prune and lookup, with an [index](indexing.md) beside the table |
 | add --table | files that were swapped; then conditions are asked again. For Paimon this is `paimon.attach_index` |
 
@@ -62,7 +64,7 @@ def main(folder: Path) -> None:
             print(f"\n## {title}\n\n| table | {' | '.join(VERBS)} |\n|---|{'---|' * len(VERBS)}")
         for kind in kinds:
             of_kind = [result for result in ours if result["kind"] == kind]
-            verbs = {result["verb"].replace("attach", "add --table"): result for result in of_kind}
+            verbs = {re.sub(r"\b(attach|add)$", "add --table", result["verb"]): result for result in of_kind}
             print(f"| {kind} | {' | '.join(_cell(verb, verbs, notes) for verb in VERBS)} |")
     print()
     for number, sentence in enumerate(notes.sentences, 1):
@@ -87,7 +89,7 @@ def _cell(verb: str, verbs: dict[str, dict[str, Any]], notes: Notes) -> str:
         if after:
             text += f", then {after['asked']} conditions, {after['left_out']:,} of {after['groups']:,} pruned"
         return head + text
-    if verb == "find":
+    if verb in ("find", "spark.read"):
         missing = f", {result['left_out']:,} of {result['groups']:,} rows in files that were errors"
         missing = f"{missing if result['left_out'] else ''}{note}"
         return f"{head}{result['asked']:,} conditions{missing}"
