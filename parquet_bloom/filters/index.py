@@ -267,13 +267,19 @@ def state_of(source: Source) -> str:
     return source.version.partition("-")[2] if source.is_local else source.version  # without the device's number
 
 
-def schema_json(leaves: Sequence[LeafColumn], field_ids: Sequence[int | None]) -> str:
-    """Return leaf columns and their ids as text; `columns_of` does the reverse."""
+def schema_json(leaves: Sequence[LeafColumn], node_ids: Sequence[Sequence[int | None]]) -> str:
+    """Return leaf columns and their own ids as text; `columns_of` does the reverse."""
     rows = [
-        [leaf.path, leaf.physical_type, leaf.type_length, _logical(leaf), leaf.nodes, field_id]
-        for leaf, field_id in zip(leaves, field_ids, strict=True)
+        [leaf.path, leaf.physical_type, leaf.type_length, _logical(leaf), leaf.nodes, _own_id(leaf, ids)]
+        for leaf, ids in zip(leaves, node_ids, strict=True)
     ]
     return json.dumps(rows, separators=(",", ":"))
+
+
+def _own_id(leaf: LeafColumn, ids: Sequence[int | None]) -> int | None:
+    """Return a leaf's id; None if a group above it has none, by which it would be found."""
+    is_whole = all(at is not None or node is Repetition.REPEATED for at, node in zip(ids, leaf.nodes, strict=True))
+    return ids[-1] if is_whole else None
 
 
 def _logical(leaf: LeafColumn) -> dict[str, Any] | None:
@@ -285,7 +291,7 @@ def _logical(leaf: LeafColumn) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=256)
-def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, ...]]:
+def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[tuple[int | None, ...], ...]]:
     """Return the leaf columns and the ids from the text of `schema_json`."""
     rows = json.loads(schema)
     leaves = tuple(
@@ -299,7 +305,7 @@ def columns_of(schema: str) -> tuple[tuple[LeafColumn, ...], tuple[int | None, .
         )
         for index, (path, physical, length, logical, nodes, _) in enumerate(rows)
     )
-    return interned(leaves), tuple(field_id for *_, field_id in rows)
+    return interned(leaves), tuple((field_id,) for *_, field_id in rows)
 
 
 # ---- an index, opened --------------------------------------------------------------------
@@ -317,7 +323,7 @@ class IndexedSchema:
     """
 
     leaves: tuple[LeafColumn, ...]
-    field_ids: tuple[int | None, ...]
+    node_ids: tuple[tuple[int | None, ...], ...]  # the leaves' own alone
     indexed: frozenset[int] = frozenset()
     columns: frozenset[str] = frozenset()
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -396,8 +402,8 @@ class BloomIndex:
         """The schemas of all data files; any leaf may have a filter. They need nothing to be read."""
         texts = dict.fromkeys(text for segment in self._segments for text in segment.schemas)
         return [
-            IndexedSchema(leaves, field_ids, frozenset(range(len(leaves))))
-            for leaves, field_ids in map(columns_of, texts)
+            IndexedSchema(leaves, node_ids, frozenset(range(len(leaves))))
+            for leaves, node_ids in map(columns_of, texts)
         ]
 
     # -- reading --

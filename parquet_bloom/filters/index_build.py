@@ -43,6 +43,7 @@ from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.tables import Snapshot
+from parquet_bloom.tables.snapshots import leaf_at
 from parquet_bloom.values.encoding import most_hashes, why_unbuildable
 
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -149,11 +150,13 @@ def build(
             hashlib.sha256(footer.raw).hexdigest(),
             footer.num_rows,
             extents,
-            schema_json(footer.leaves, footer.field_ids),
+            schema_json(footer.leaves, footer.node_ids),
             column.column,
             None if leaf is None else leaf.index,
         )
         try:
+            if leaf is None and snapshot is not None:
+                snapshot.find(footer, parse_path(column.column))  # which says why
             if leaf is None:
                 raise ColumnNotFoundError(column.column, [leaf.name for leaf in footer.leaves], where="the file")
             blooms = _blooms(source, footer, leaf, column, stored.get(column.column), stop)
@@ -174,9 +177,7 @@ _FileColumns = tuple[Footer, dict[str, LeafColumn | None], dict[str, list[SplitB
 
 
 def _leaf(footer: Footer, column: IndexedColumn, snapshot: Snapshot | None) -> LeafColumn | None:
-    named = parse_path(column.column)
-    path = named if snapshot is None else snapshot.locate(footer, named)
-    return next((leaf for leaf in footer.leaves if leaf.path == path), None)
+    return leaf_at(footer, parse_path(column.column), snapshot)
 
 
 def _read_columns(

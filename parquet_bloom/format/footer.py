@@ -34,7 +34,7 @@ from parquet_bloom.format.encryption import (
 )
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, read_header
-from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, leaf_columns
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, leaf_columns, node_ids
 from parquet_bloom.format.thrift_io import decode, varint
 
 _Result = TypeVar("_Result")
@@ -176,7 +176,7 @@ class Footer:
     ordered_by_type: tuple[bool, ...] | None  # whether each leaf's min_value and max_value are in its type's order
     notes_at: tuple[int, int] | None  # start and stop, in `raw`, of the list of what the writers noted, if known
     own_at: tuple[int, int]  # start and stop, in `raw`, of what other files of the writer are unlikely to share
-    field_ids: tuple[int | None, ...]  # the id that the schema gives each leaf, if it does
+    node_ids: tuple[tuple[int | None, ...], ...]  # the ids that the schema gives the nodes on the path to each leaf
     is_signed: bool  # encrypted columns and a plaintext footer, whose bytes are signed
     is_whole: bool  # it is certain that every column chunk is described here, and lies in this file
     has_filters_apart: bool  # it is certain that no filter overlaps pages or another filter
@@ -647,7 +647,7 @@ def parse_footer(file_size: int, raw: bytes, *, before: bytes = b"") -> Footer:
                 shared.ordered_by_type,
                 (of_notes, notes_stop),
                 (schema_stop, own_stop if own_stop > schema_stop else len(raw)),
-                shared.field_ids,
+                shared.node_ids,
                 is_signed=False,
                 is_whole=is_whole,
                 has_filters_apart=has_filters_apart,
@@ -664,7 +664,7 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
     if metadata.row_groups is None or metadata.num_rows is None or metadata.num_rows < 0:
         raise CorruptFileError("the footer lacks its row groups or a valid row count")
     leaves = interned(leaf_columns(metadata.schema))
-    schema = _Schema(leaves, _with_proleptic_dates(leaves), _field_ids(metadata.schema))
+    schema = _Schema(leaves, _with_proleptic_dates(leaves), node_ids(metadata.schema))
     for number, row_group in enumerate(metadata.row_groups):
         if row_group.columns is None or len(row_group.columns) != len(leaves):
             raise CorruptFileError(
@@ -682,7 +682,7 @@ def _parse_structs(file_size: int, raw: bytes, before: bytes = b"") -> Footer:
         _ordered_by_type(metadata.column_orders),
         None,
         (0, len(raw)),
-        schema.field_ids,
+        schema.node_ids,
         is_signed=metadata.encryption_algorithm is not None,
         is_whole=False,
         has_filters_apart=False,
@@ -732,7 +732,7 @@ def _shared(encoded: bytes) -> bytes:
 
 class _SharedParts(NamedTuple):
     leaves: tuple[LeafColumn, ...]
-    field_ids: tuple[int | None, ...]
+    node_ids: tuple[tuple[int | None, ...], ...]
     created_by: str
     ordered_by_type: tuple[bool, ...] | None
 
@@ -742,28 +742,24 @@ def _shared_parts(encoded: tuple[bytes, ...]) -> _SharedParts:
     """Return what schema, notes, created_by and column orders say."""
     schema, created_by = _schema(encoded[0]), _created_by(encoded[2])
     leaves = _with_rules(schema, created_by, _notes(encoded[1]))
-    return _SharedParts(leaves, schema.field_ids, created_by, _column_orders(encoded[3]))
+    return _SharedParts(leaves, schema.node_ids, created_by, _column_orders(encoded[3]))
 
 
 class _Schema(NamedTuple):
     leaves: tuple[LeafColumn, ...]
     with_proleptic_dates: tuple[LeafColumn, ...]  # the same object without dates
-    field_ids: tuple[int | None, ...]
+    node_ids: tuple[tuple[int | None, ...], ...]
 
 
 @_remembered
 def _schema(encoded: bytes) -> _Schema:
     elements = _elements(encoded)
     leaves = interned(leaf_columns(elements))
-    return _Schema(leaves, _with_proleptic_dates(leaves), _field_ids(elements))
+    return _Schema(leaves, _with_proleptic_dates(leaves), node_ids(elements))
 
 
 def _elements(encoded: bytes) -> list[Any]:
     return _one(b"\x29", encoded).schema  # type: ignore[no-any-return]  # field 2, a list
-
-
-def _field_ids(elements: list[Any]) -> tuple[int | None, ...]:
-    return tuple(element.field_id for element in elements[1:] if element.type is not None)
 
 
 @_remembered

@@ -164,6 +164,24 @@ def leaf_columns(elements: Sequence[Any] | None) -> tuple[LeafColumn, ...]:
     return tuple(leaves)
 
 
+def node_ids(elements: Sequence[Any]) -> tuple[tuple[int | None, ...], ...]:
+    """Return the ids that a schema, which `leaf_columns` has read, gives the nodes on the path to each leaf."""
+    found: list[tuple[int | None, ...]] = []
+    alike: dict[tuple[int | None, ...], tuple[int | None, ...]] = {}
+    above: list[tuple[int, tuple[int | None, ...]]] = []  # children still to come, and the ids down to the open groups
+    for element in elements[1:]:
+        while above and above[-1][0] == 0:
+            above.pop()
+        ids = (*(above[-1][1] if above else ()), element.field_id)
+        if above:
+            above[-1] = above[-1][0] - 1, above[-1][1]
+        if element.type is None:
+            above.append((element.num_children or 0, ids))
+        else:
+            found.append(alike.setdefault(ids, ids))
+    return tuple(found)
+
+
 _MAX_DEPTH = 200
 
 _MOST_NAMES = 20_000_000

@@ -195,7 +195,7 @@ def _understood(
     try:
         predicate = understood(settings, where, frame)
     except PySparkException as error:
-        if snapshot is None or not (snapshot.renames or any(file.partition for file in snapshot.files)):
+        if snapshot is None or not (snapshot.naming.renames or any(file.partition for file in snapshot.files)):
             raise
         # The table may have a column that this file lacks.
         predicate = Opaque(f"{where} ({str(error).splitlines()[0]})")
@@ -206,7 +206,7 @@ def _understood(
 
 def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:
     frame = spark.read.parquet(for_spark(Settings(spark), name_of(source)))
-    if snapshot is None or not snapshot.renames:
+    if snapshot is None or not snapshot.naming.renames:
         return frame
     footer = run_here(source, read_footer(source.size, guess=source.footer_guess))
     pairs = zip(footer.leaves, snapshot.leaves(footer), strict=True)

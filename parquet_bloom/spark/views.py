@@ -17,7 +17,7 @@ from parquet_bloom.spark.conditions import odd_times
 from parquet_bloom.spark.session import Settings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
-from parquet_bloom.tables.snapshots import Columns
+from parquet_bloom.tables.placement import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -84,7 +84,7 @@ class SparkView:
     def _by_ids(self, columns: Columns) -> Iterator[LeafColumn]:
         names = {number: name for name, number in (self.ids or {}).items()}
         taken = {self._key(name) for name in names.values()}
-        for leaf, number in zip(columns.leaves, columns.field_ids, strict=True):
+        for leaf, (*_, number) in zip(columns.leaves, columns.node_ids, strict=True):
             if len(leaf.path) == 1 and number in names:
                 yield replace(leaf, path=(names[number],))
             elif self._key(leaf.path[0]) in taken or len(leaf.path) > 1:  # only leaves' own ids are known here

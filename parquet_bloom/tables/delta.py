@@ -24,12 +24,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.format.footer import text_rule
-from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.storage.folder import links_in
 from parquet_bloom.storage.listing import LOCAL, StorageOptions, is_local, names_in, resolve
 from parquet_bloom.tables.columns import of_delta
@@ -37,6 +39,7 @@ from parquet_bloom.tables.delta_erased import BY_SPARK, metrics, statistics_of, 
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
+from parquet_bloom.tables.placement import ByIds, ByName, Mapped
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import OUTSIDE, Root, for_writing
 from parquet_bloom.tables.snapshots import (
@@ -149,11 +152,11 @@ class OpenDelta:
             configuration = self._table.metadata().configuration
         wanted = [name for name in ("path", "size_bytes", "num_records", "partition") if name in adds.column_names]
         with_deletes = self._with_deletes()
-        is_mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+        mode = configuration.get("delta.columnMapping.mode", "none")
         files = [self._live_file(add, with_deletes) for add in adds.select(wanted).to_pylist()]
         if with_deletes and not any(file.has_deletes for file in files):
             raise UnsupportedError(f"{self._root} has deletion vectors of files that are not in the table")
-        names = dict(_physical_names(schema["fields"])) if is_mapped else {}
+        names = {f["name"]: f["metadata"].get(_PHYSICAL, f["name"]) for f in schema["fields"]} if mode != "none" else {}
         instants = [field["name"] for field in schema["fields"] if field["type"] == "timestamp"]
         if files and (at_instants := {name for name in instants if name in files[0].partition}):
             files = list(self._with_local_times(files, at_instants, names))
@@ -165,10 +168,10 @@ class OpenDelta:
             self._root,
             self._table.version(),
             tuple(files),
-            physical_names=names,
+            naming=_naming(schema["fields"], by_id=mode != "name") if names else ByName(),
             recorded=recorded,
             text_rules={field["name"]: rule for field in schema["fields"] if (rule := text_rule(field))},
-            columns=lambda: of_delta(schema["fields"]),
+            columns=cache(lambda: of_delta(schema["fields"])),
             deletes=Vectors(self._vectors, self._table.version()).of,
             properties=dict(configuration),
         )
@@ -200,8 +203,7 @@ class OpenDelta:
                 written = (self._log_entry(file) or {}).get("partitionValues") or {}
             unread = {}
             for name in columns:
-                physical = parse_path(names[format_path((name,))])[0] if names else name
-                if not (written.get(physical) or "").endswith("Z") and file.partition[name] is not None:
+                if not (written.get(names.get(name, name)) or "").endswith("Z") and file.partition[name] is not None:
                     unread[name] = _LOCAL_TIME
             yield replace(file, unread=unread)
 
@@ -819,7 +821,7 @@ def _recorded(
         name, types = each["name"], _types(each["type"])
         if types is None or name in partitions:
             continue
-        physical = parse_path(names[format_path((name,))])[0] if names else name
+        physical = names.get(name, name)
         if physical != name and any(other["name"] == physical for other in fields):
             continue  # some writers call statistics by the table's names: whose they are is not known
         leaves.append(leaf_of(name, number, *types))
@@ -915,28 +917,47 @@ def _is_timestamp(leaf: LeafColumn) -> bool:
 _PHYSICAL = "delta.columnMapping.physicalName"
 
 
-def _physical_names(
-    fields: Sequence[dict[str, Any]], logical: tuple[str, ...] = (), physical: tuple[str, ...] = ()
-) -> Iterator[tuple[str, str]]:
-    """Yield the path of each field, groups included, as the table calls it and as files do."""
-    for field in fields:
-        paths = (*logical, field["name"]), (*physical, field["metadata"].get(_PHYSICAL, field["name"]))
-        yield format_path(paths[0]), format_path(paths[1])
-        yield from _physical_below(field["type"], *paths)
+_ID = "delta.columnMapping.id"
 
 
-def _physical_below(kind: Any, logical: tuple[str, ...], physical: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _naming(fields: Sequence[dict[str, Any]], *, by_id: bool) -> ByIds:
+    """Return how files call the columns of a table with column mapping."""
+    found: dict[ColumnPath, tuple[int, ...]] = {}
+    mapping = _mapped_fields(fields, (), (), found, count(-1, -1))
+    return ByIds.of_delta(found, mapping, by_id=by_id)
+
+
+def _mapped_fields(
+    fields: Sequence[dict[str, Any]],
+    path: ColumnPath,
+    ids: tuple[int, ...],
+    found: dict[ColumnPath, tuple[int, ...]],
+    own: Iterator[int],
+) -> tuple[Mapped, ...]:
+    """Return fields by their physical names, and note the ids on the way to each, `own` where the table has none."""
+    mapped = []
+    for one in fields:
+        metadata = one.get("metadata") or {}
+        at = metadata.get(_ID) or next(own)
+        way = *path, *one.get("steps", ()), one["name"]
+        found[way] = *ids, at
+        below = _mapped_fields(_fields_below(one["type"]), way, found[way], found, own)
+        mapped.append(Mapped(frozenset([metadata.get(_PHYSICAL, one["name"])]), at, below))
+    return tuple(mapped)
+
+
+def _fields_below(kind: Any) -> list[dict[str, Any]]:
+    """Return the fields of a type, as Parquet has them; `steps` are the groups between."""
+    if kind == "variant":
+        return [{"name": "metadata", "type": "binary"}, {"name": "value", "type": "binary"}]
     if not isinstance(kind, dict):
-        return
-    if kind["type"] == "struct":
-        yield from _physical_names(kind["fields"], logical, physical)
-    elif kind["type"] == "array":
-        step = ("list", "element")
-        yield from _physical_below(kind["elementType"], (*logical, *step), (*physical, *step))
-    elif kind["type"] == "map":
-        for part in ("key", "value"):
-            step = ("key_value", part)
-            yield from _physical_below(kind[f"{part}Type"], (*logical, *step), (*physical, *step))
+        return []
+    if kind["type"] == "array":
+        return [{"name": "element", "type": kind["elementType"], "steps": ["list"]}]
+    if kind["type"] == "map":
+        parts = (("key", kind["keyType"]), ("value", kind["valueType"]))
+        return [{"name": name, "type": of_part, "steps": ["key_value"]} for name, of_part in parts]
+    return list(kind["fields"])
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
 from parquet_bloom.tables.columns import TableColumn, of_hudi
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
+from parquet_bloom.tables.placement import ByName
 from parquet_bloom.tables.roots import Root
 from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room
@@ -182,7 +183,7 @@ class OpenHudi:
             self._root,
             int(last),
             tuple(live),
-            hidden=hidden,
+            naming=ByName(hidden),
             columns=_columns(written.newest_schema, hidden),
             properties=settings,
         )

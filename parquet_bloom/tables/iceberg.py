@@ -18,11 +18,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, UnsupportedError, not_found
-from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType, format_path, parse_path
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, is_local, resolve
@@ -32,6 +33,7 @@ from parquet_bloom.tables.iceberg_deletes import EQUALITY, Deletes
 from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement
+from parquet_bloom.tables.placement import UNMAPPED, ByIds, Mapped, name_mapping
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
@@ -146,19 +148,16 @@ class OpenIceberg:
         self._entries = {entry.file_path: entry for entry in entries}
         self._deletes = deletes
         self._times = Counter(entry.file_path for entry in entries)
-        mapping = self._table.name_mapping()
-        mapped = {name: each.field_id for each in mapping.root for name in each.names} if mapping else None
-        # What was recorded of a file without ids went by the mapping of that time.
-        doubtful = _renamed(schemas.values()) if mapping else set()
+        mapping = name_mapping(self._table.metadata.properties.get("schema.name-mapping.default"))
+        sure = _surely_recorded(schema.fields, schemas.values(), mapping)
         return Snapshot(
             self.kind,
             self._files.location,
             at.snapshot_id if at is not None else None,
             tuple(files),
-            field_ids=dict(_field_ids(schema.fields)),
-            mapped_names=mapped,
-            recorded=_recorded([each for each in schema.fields if each.field_id not in doubtful], entries, schema),
-            columns=lambda: of_iceberg(schema.fields),
+            naming=ByIds.of_iceberg(dict(_field_ids(schema.fields)), mapping),
+            recorded=_recorded(sure, entries, schema),
+            columns=cache(lambda: of_iceberg(schema.fields)),
             deletes=deletes.of,
             properties=dict(self._table.metadata.properties),
         )
@@ -341,9 +340,10 @@ class OpenIceberg:
         if erasure.new is None or erasure.footer is None:
             return None
         footer = erasure.footer
-        located = {self.snapshot.locate(footer, parse_path(name)): at for name, at in self.snapshot.field_ids.items()}
-        ids = {leaf.index: located[leaf.path] for leaf in footer.leaves if leaf.path in located}
-        return entry_of(old, _beside(erasure), erasure.new, footer, ids)
+        ids = dict(_field_ids(self._table.schema().fields))
+        leaves = enumerate(self.snapshot.leaves(footer))
+        of_leaves = {number: ids[leaf.path][-1] for number, leaf in leaves if leaf.path in ids}
+        return entry_of(old, _beside(erasure), erasure.new, footer, of_leaves)
 
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier snapshot that can still be read, the oldest first, and its files."""
@@ -512,24 +512,25 @@ def _root(table: Any) -> str:
     return folder.removesuffix("/metadata") or "/"
 
 
-def _field_ids(fields: Sequence[Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
-    """Yield the path of each leaf, as Parquet files have it, and its id."""
+def _field_ids(
+    fields: Sequence[Any], path: ColumnPath = (), ids: tuple[int, ...] = ()
+) -> Iterator[tuple[ColumnPath, tuple[int, ...]]]:
+    """Yield the path of each field, groups included, as Parquet files have it, and the ids on the way to it."""
     for field in fields:
-        yield from _leaf_ids(field.field_type, field.field_id, (*path, field.name))
+        yield from _ids_below(field.field_type, (*path, field.name), (*ids, field.field_id))
 
 
-def _leaf_ids(kind: Any, field_id: int, path: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+def _ids_below(kind: Any, path: ColumnPath, ids: tuple[int, ...]) -> Iterator[tuple[ColumnPath, tuple[int, ...]]]:
     from pyiceberg.types import ListType, MapType, StructType
 
+    yield path, ids
     if isinstance(kind, StructType):
-        yield from _field_ids(kind.fields, path)
+        yield from _field_ids(kind.fields, path, ids)
     elif isinstance(kind, ListType):
-        yield from _leaf_ids(kind.element_type, kind.element_id, (*path, "list", "element"))
+        yield from _ids_below(kind.element_type, (*path, "list", "element"), (*ids, kind.element_id))
     elif isinstance(kind, MapType):
-        yield from _leaf_ids(kind.key_type, kind.key_id, (*path, "key_value", "key"))
-        yield from _leaf_ids(kind.value_type, kind.value_id, (*path, "key_value", "value"))
-    else:
-        yield format_path(path), field_id
+        yield from _ids_below(kind.key_type, (*path, "key_value", "key"), (*ids, kind.key_id))
+        yield from _ids_below(kind.value_type, (*path, "key_value", "value"), (*ids, kind.value_id))
 
 
 # ---- statistics ----------------------------------------------------------------------------
@@ -547,6 +548,20 @@ _TYPES = {
 
 _WIDTHS = {"boolean": (1,), "int": (4,), "long": (4, 8), "date": (4,), "timestamp": (8,), "timestamptz": (8,)}
 """The bytes of a bound (a long may have been an int when it was written)."""
+
+
+def _surely_recorded(fields: Sequence[Any], schemas: Iterable[Any], mapping: tuple[Mapped, ...] | str) -> list[Any]:
+    """Return the columns of which manifests have no bounds of another one.
+
+    What was recorded of a file without ids went by the mapping of that time.
+    """
+    if mapping == UNMAPPED:
+        return list(fields)
+    entries = () if isinstance(mapping, str) else mapping
+    names = Counter(name for one in entries for name in one.names)
+    alone = {(one.field_id, name) for one in entries for name in one.names if len(one.names) == names[name] == 1}
+    renamed = _renamed(schemas)
+    return [one for one in fields if (one.field_id, one.name) in alone and one.field_id not in renamed]
 
 
 def _renamed(schemas: Iterable[Any]) -> set[int]:

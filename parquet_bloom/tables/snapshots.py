@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,10 +17,11 @@ from parquet_bloom.errors import (
     UnsupportedError,
     without_secrets,
 )
-from parquet_bloom.format.footer import Footer, interned
-from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path
 from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
+from parquet_bloom.tables.placement import ByName, Columns, Here, Naming, Place, Unknown, Unproved
 from parquet_bloom.tables.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -109,40 +110,17 @@ class LiveFile:
         return (self.loss or UnsupportedError)(without_secrets(said))
 
 
-Unproved = frozenset[tuple[str, str]]
-"""Top-level columns of which nothing that is known of a file proves anything, each with why."""
-
-
 def unlike_reason(column: str) -> str:
     """Return why nothing that is known about a column of `LiveFile.unlike` proves anything."""
     return f"column {column} had another name, id or type when the file was written"
-
-
-class Columns(Protocol):
-    """The leaf columns of a file: a footer, or what else knows them."""
-
-    @property
-    def leaves(self) -> tuple[LeafColumn, ...]:
-        """The leaf columns, under their names in the file."""
-
-    @property
-    def field_ids(self) -> tuple[int | None, ...]:
-        """The id that the file's schema gives each leaf, if it does."""
-
-    @property
-    def renamed_leaves(self) -> dict[Hashable, tuple[LeafColumn, ...]]:
-        """The leaves under the names that a table or a session has for them, kept here once they were made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The live files of a table, at a Delta version, an Iceberg snapshot id or a Hudi instant (None: it has none yet).
 
-    Where names in the files may differ from the table's, `physical_names` has them for Delta (path of a field, groups
-    included -> path in all files), `field_ids` for Iceberg (path of a leaf -> id; each file's schema says which of its
-    columns has it; in a file without ids a top-level column has that of `mapped_names`, or goes by its name where the
-    table has no such mapping). `locate` does both. `recorded` has what the table knows of the values in the files.
-    `hidden` are top-level columns that files have, but whose values in them are not the table's.
+    `naming` says what files call the table's columns, and `locate` where they are in one. `recorded` has what the table
+    knows of the values in the files.
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
     `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
@@ -153,11 +131,8 @@ class Snapshot:
     root: str
     version: int | None
     files: tuple[LiveFile, ...]
-    physical_names: dict[str, str] = field(default_factory=dict)
-    field_ids: dict[str, int] = field(default_factory=dict)
-    mapped_names: dict[str, int] | None = None
+    naming: Naming = field(default_factory=ByName, compare=False)
     recorded: Recorded | None = field(default=None, repr=False, compare=False)
-    hidden: frozenset[str] = frozenset()
     text_rules: dict[str, str] = field(default_factory=dict)
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
@@ -179,20 +154,22 @@ class Snapshot:
         return self.deletes(file)
 
     def unproved(self, file: LiveFile) -> Unproved:
-        """Return the columns of which nothing that is known of a file proves anything, each with why."""
+        """Return the columns of which nothing that is known of a file proves anything, each with why.
+
+        What its footer tells is in `unknown`.
+        """
         by_rule = frozenset(self.text_rules.items())
         return by_rule | {(column, unlike_reason(column)) for column in file.unlike} if file.unlike else by_rule
+
+    def unknown(self, columns: Columns) -> Unproved:
+        """Return the top-level columns of which it is not known where a file with these has them, each with why."""
+        return self.naming.place(columns).unknown
 
     @property
     def num_rows(self) -> int | None:
         """Rows in all files, deleted ones included; None where a file's are not recorded."""
         counts = [file.num_rows for file in self.files]
         return None if None in counts else sum(count for count in counts if count is not None)
-
-    @property
-    def renames(self) -> bool:
-        """Whether a column may have another name in a file."""
-        return bool(self.physical_names or self.field_ids)
 
     def sources(self, storage_options: StorageOptions = None) -> list[Source]:
         """Return the live files as they are, in order; nothing is searched for.
@@ -244,63 +221,46 @@ class Snapshot:
 
     def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         """Return a file's leaf columns under the names that the table has for them; a column it has not is hidden."""
-        if not self.renames:
-            return self._shown(columns) if self.hidden else columns.leaves
-        mapped = None if self.mapped_names is None else tuple(sorted(self.mapped_names.items()))
-        key = "leaves", mapped, *sorted(self.physical_names.items()), *sorted(self.field_ids.items())
-        if key not in columns.renamed_leaves:
-            names = {
-                path: name
-                for name in {**self.physical_names, **self.field_ids}
-                if (path := self.locate(columns, parse_path(name))) is not None
-            }
-            renamed = tuple(replace(leaf, path=_renamed(leaf.path, names)) for leaf in columns.leaves)
-            columns.renamed_leaves[key] = interned(renamed)
-        return columns.renamed_leaves[key]
+        return self.naming.place(columns).leaves
 
-    def _shown(self, columns: Columns) -> tuple[LeafColumn, ...]:
-        key = "shown", *sorted(self.hidden)
-        if key not in columns.renamed_leaves:
-            columns.renamed_leaves[key] = interned(
-                tuple(
-                    replace(leaf, path=("", *leaf.path)) if leaf.path[0] in self.hidden else leaf
-                    for leaf in columns.leaves
-                )
-            )
-        return columns.renamed_leaves[key]
+    def locate(self, columns: Columns, path: ColumnPath) -> Place:
+        """Return where the file that has these has what the table calls `path`."""
+        return self.naming.place(columns).of(path)
 
-    def locate(self, columns: Columns, path: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the path, in the file that has these, of what the table calls `path`; None if it has no such column.
+    def find(self, columns: Columns, path: ColumnPath, *, where: str = "the file") -> LeafColumn:
+        """Return the leaf of a file that the table calls `path`.
 
-        A path that the table does not know is returned as it is.
+        Raises `ColumnNotFoundError`, which has the table's names, where the file lacks it, and `UnsupportedError` where
+        it is not known whether it has it.
         """
-        if path[0] in self.hidden:
-            return None
-        for end in range(len(path), 0, -1):
-            if (physical := self.physical_names.get(format_path(path[:end]))) is not None:
-                return (*parse_path(physical), *path[end:])
-        if (field_id := self.field_ids.get(format_path(path))) is not None:
-            ids = columns.field_ids
-            if field_id in ids:
-                return columns.leaves[ids.index(field_id)].path
-            if any(each is not None for each in ids):
-                return None  # a column of that name would be another one
-            if self.mapped_names is not None and len(path) == 1:
-                names = {(name,) for name, mapped in self.mapped_names.items() if mapped == field_id}
-                paths = [leaf.path for leaf in columns.leaves if leaf.path in names]
-                return paths[0] if len(paths) == 1 else None
-        return path
-
-    def find(self, columns: Columns, path: tuple[str, ...], *, where: str = "the file") -> LeafColumn:
-        """Return the leaf of a file that the table calls `path`; `ColumnNotFoundError` has the table's names."""
-        located = self.locate(columns, path)
-        for leaf in columns.leaves:
-            if leaf.path == located:
-                return leaf
+        place = self.locate(columns, path)
+        if isinstance(place, Unknown):
+            raise UnsupportedError(f"column {format_path(path)}: {place.reason}")
+        if (leaf := leaf_at(columns, path, self)) is not None:
+            return leaf
         names = [leaf.name for leaf in self.leaves(columns) if leaf.path[0]]
         is_partition = len(path) == 1 and any(path[0] in file.partition for file in self.files[:1])
-        advice = PARTITION if is_partition else _LEFT_OUT if path[0] in self.hidden else None
+        advice = PARTITION if is_partition else _LEFT_OUT if self.naming.hides(path[0]) else None
         raise ColumnNotFoundError(format_path(path), names, where=where, advice=advice)
+
+    def why_not_null(self, file: LiveFile, name: str) -> str | None:
+        """Return why rows of a file that lacks a top-level column may have other values of it than NULL, or None."""
+        if name in file.partition:
+            return f"column {name} is a partition column, whose values are not in the file"
+        columns = () if self.columns is None else self.columns()
+        declared = next((column for column in columns if column.name == name), None)
+        if declared is None or (declared.initial is None and declared.why_needed is None):
+            return None
+        return f"the file lacks column {name}, and {declared.why_needed or f'its default is {declared.initial}'}"
+
+
+def leaf_at(columns: Columns, path: ColumnPath, snapshot: Snapshot | None) -> LeafColumn | None:
+    """Return the leaf of a file that its table, if any, calls `path`; None if it has none, or that is not known."""
+    own: ColumnPath | None = path
+    if snapshot is not None:
+        place = snapshot.locate(columns, path)
+        own = place.path if isinstance(place, Here) else None
+    return next((leaf for leaf in columns.leaves if leaf.path == own), None)
 
 
 def untouched(file: LiveFile) -> Source:
@@ -340,7 +300,7 @@ class TableFiles:
             return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.renames or any(file.unlike for file in self.snapshot.files):
+        if self.snapshot.naming.renames or any(file.unlike for file in self.snapshot.files):
             return "columns may have other names in them"
         return None
 
@@ -351,13 +311,6 @@ class TableFiles:
     def number(self, source: Source) -> int:
         """Return a file's number among those of the snapshot."""
         return self._numbers[source]
-
-
-def _renamed(path: tuple[str, ...], names: dict[tuple[str, ...], str]) -> tuple[str, ...]:
-    for end in range(len(path), 0, -1):
-        if (name := names.get(path[:end])) is not None:
-            return (*parse_path(name), *path[end:])
-    return ("", *path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path
 from parquet_bloom.predicates.binding import comparable_type, is_read_as_bytes
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
-from parquet_bloom.tables.snapshots import Columns, TableFiles
+from parquet_bloom.tables.placement import Columns
+from parquet_bloom.tables.snapshots import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,6 +93,4 @@ class Declared:
 
     def may_have_values(self, source: Source, name: str) -> bool:
         """Return whether rows of a file that does not store a column may have values of it that are not NULL."""
-        column = self.columns[name]
-        is_constant = name in self._table.files[source].partition
-        return is_constant or column.initial is not None or column.why_needed is not None
+        return self._table.snapshot.why_not_null(self._table.files[source], name) is not None

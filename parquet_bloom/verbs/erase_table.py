@@ -194,7 +194,7 @@ class TableErasure:
                 if file.is_unread:
                     raise file.error(is_named=False)
                 if isinstance(outcome, ColumnNotFoundError):
-                    _require_absent(plan, snapshot, self.path, outcome)
+                    self._require_null(file)
                 elif isinstance(outcome, Exception):
                     raise outcome
                 elif outcome:
@@ -204,6 +204,11 @@ class TableErasure:
             return file, plan
 
         return map_in_order(planned, new, num_threads(self.jobs), threading.Event())
+
+    def _require_null(self, file: LiveFile) -> None:
+        """Raise `UnsupportedError` unless all rows of a file that lacks the column are NULL in it."""
+        if reason := self.table.snapshot.why_not_null(file, self.path[0]):
+            raise UnsupportedError(reason)
 
     def _plan_one(self, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit], live: LiveFile | None) -> None:
         footer, leaf = _read(plan, snapshot, self.path)
@@ -335,10 +340,12 @@ class TableErasure:
             try:
                 if file.is_unread:
                     raise file.error(is_named=False)
-                _, leaf = _read(plan, snapshot, self.path)
-                require_no_key(plan, leaf, self._stored(leaf))
-            except ColumnNotFoundError:
-                return file, None
+                try:
+                    _, leaf = _read(plan, snapshot, self.path)
+                except ColumnNotFoundError:
+                    self._require_null(file)
+                else:
+                    require_no_key(plan, leaf, self._stored(leaf))
             except (ParquetBloomError, OSError) as error:
                 return file, error.with_traceback(None)
             return file, None
@@ -388,7 +395,7 @@ class TableErasure:
         for file, plan in self._searched(snapshot, is_live=False) if fresh else ():
             if plan.rows_erased:
                 self.held[file.path] = self.ledger.rows_with(plan) if self.ledger is not None else Counter([0])
-            elif plan.error is None or isinstance(plan.error, FileNotFoundError | ColumnNotFoundError):
+            elif plan.error is None or isinstance(plan.error, FileNotFoundError):
                 self.clean.add(file.path)
             else:
                 self.held[file.path] = Counter(range(len(self.keys)))  # any of them
@@ -430,15 +437,6 @@ def _read(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...]) -> tuple[F
     source = plan.source
     plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
     return plan.footer, snapshot.find(plan.footer, path)
-
-
-def _require_absent(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...], error: ColumnNotFoundError) -> None:
-    """Raise unless all rows of a file without the column are NULL in it: some engines find a name in another case."""
-    source = plan.source
-    footer = run(source, read_footer(source.size, guess=source.footer_guess))
-    names = {leaf.name.lower() for leaf in snapshot.leaves(footer) if leaf.path[0]}
-    if format_path(path).lower() in names:
-        raise error
 
 
 _NEW = re.compile(r".*-erased-[0-9a-f]{12}\.parquet")

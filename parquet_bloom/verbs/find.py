@@ -36,6 +36,7 @@ from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.tables.snapshots import leaf_at
 from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.encoding import parse_literal
 from parquet_bloom.values.interchange import plain_type
@@ -407,9 +408,7 @@ class _KeysTest(RowTest):
         return [] if keys.unprovable or keys.wide.owners or reader.why_no_pages(footer) else [leaf]
 
     def _leaf(self, footer: Footer) -> LeafColumn | None:
-        snapshot = self._search.snapshot
-        path = self._path if snapshot is None else snapshot.locate(footer, self._path)
-        return next((leaf for leaf in footer.leaves if leaf.path == path), None)
+        return leaf_at(footer, self._path, self._search.snapshot)
 
     def runs(self, group: Group, footer: Footer, pages: Mapping[int, Sequence[Page]]) -> Runs | None:
         ((index, of_column),) = pages.items()

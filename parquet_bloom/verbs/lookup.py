@@ -33,7 +33,8 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, chan
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
-from parquet_bloom.tables.snapshots import TableFiles
+from parquet_bloom.tables.placement import Unknown
+from parquet_bloom.tables.snapshots import TableFiles, leaf_at
 from parquet_bloom.values.encoding import why_uncountable
 from parquet_bloom.values.statistics import StatisticsReader
 from parquet_bloom.verbs.checks import Check, Checks
@@ -201,6 +202,8 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Se
     search.schemas.setdefault(id(footer.leaves), (source, footer))
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
+        if isinstance(place := snapshot.locate(footer, path), Unknown):
+            return _Searched([Hit(None, None, place.reason)])
         leaf = seen = snapshot.find(footer, path)
     else:
         seen = source.find_leaf(search.leaves(footer), path)
@@ -254,8 +257,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     for source in sources:
         if (file := search.index.find(source)) is None:
             continue
-        path = search.path if search.snapshot is None else search.snapshot.locate(file.schema, search.path)
-        leaf = next((leaf for leaf in file.schema.leaves if leaf.path == path), None)
+        leaf = leaf_at(file.schema, search.path, search.snapshot)
         if leaf is None or leaf.index not in file.filters:
             continue
         search.note_type(leaf)

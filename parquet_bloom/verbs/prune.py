@@ -42,8 +42,9 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import fsspec_options
+from parquet_bloom.tables.placement import Columns, Unproved
 from parquet_bloom.tables.recorded import Recorded
-from parquet_bloom.tables.snapshots import Columns, TableFiles, Unproved
+from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.exact import ExactPlan
 from parquet_bloom.verbs.opening import open_files
@@ -329,7 +330,7 @@ class FileEvaluator:
                 files[1].append(at)
                 files[2].append(number)
         bound = [
-            (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), *files)
+            (IndexedFiles(schema, self._bound(binder, schema, partitions, unproved)), *files)
             for (schema, partitions, unproved), files in alike.items()
         ]
         questions = []
@@ -350,7 +351,7 @@ class FileEvaluator:
         binder = self._binder(frozenset())  # of its own: no file may have these schemas any more
         expected: dict[str, set[int]] = {}
         for schema in index.schemas:
-            group = IndexedFiles(schema, binder.bind(self._leaves(schema), Partitions(), frozenset()))
+            group = IndexedFiles(schema, self._bound(binder, schema, Partitions(), frozenset()))
             for leaf, hashes in group.questions:
                 expected.setdefault(schema.leaves[leaf].name, set()).update(hashes)
         return expected
@@ -369,7 +370,7 @@ class FileEvaluator:
         footer = yield from footer_of(source, self.cache, self.decryption)
         if self.schemas is not None:
             self.schemas.setdefault(id(footer.leaves), (source, footer))
-        bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source))
+        bound = self._bound(binder, footer, self._partitions(source), self._unproved(source))
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)
         verdicts = [] if short is None else (yield from with_tail(footer, short))
@@ -406,6 +407,10 @@ class FileEvaluator:
             if len(self.open_files) >= _MOST_TAILS:
                 file.footer = file.footer.without_tail()
             self.open_files[source] = bound, file
+
+    def _bound(self, binder: Binder, columns: Columns, partitions: Partitions, unproved: Unproved) -> BoundPredicate:
+        unknown = frozenset() if self.table is None else self.table.snapshot.unknown(columns)
+        return binder.bind(self._leaves(columns), partitions, unproved | unknown)
 
     def _leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         if self.table is not None:

@@ -56,7 +56,7 @@ def agrees(raw: bytes) -> bool:
         assert isinstance(by_structs, str), walked  # of two damaged parts, each names the one that it reads first
         return True
     assert walked.chunk_starts is not None or walked == by_structs
-    for name in ("leaves", "num_rows", "row_groups", "created_by", "ordered_by_type", "field_ids", "is_signed"):
+    for name in ("leaves", "num_rows", "row_groups", "created_by", "ordered_by_type", "node_ids", "is_signed"):
         assert getattr(walked, name) == getattr(by_structs, name), name
     assert outcome(lambda: walked.key_values) == outcome(lambda: by_structs.key_values)
     with_filters = list(by_structs.chunks_with_filters(by_structs.leaves))

@@ -22,6 +22,7 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import LiveFile, open_table, snapshot_of
 from parquet_bloom.tables.delta import _as_logged
+from parquet_bloom.tables.placement import Here, Lacking
 from parquet_bloom.tables.snapshots import delta_options, fsspec_options, iceberg_options
 
 
@@ -109,9 +110,10 @@ def test_names_in_the_files_of_a_table_with_column_mapping(tmp_path: Path) -> No
         leaves = {leaf.path for leaf in footer.leaves}
         for path in [("id",), ("s", "a"), ("s", "b.c"), ("l", *footer.leaves[-1].path[1:])]:
             located = found.locate(footer, path)
-            assert located in leaves
-            assert located != path
-        assert found.locate(footer, ("nothing",)) == ("nothing",)
+            assert isinstance(located, Here)
+            assert located.path in leaves
+            assert located.path != path
+        assert found.locate(footer, ("nothing",)) == Lacking()
 
 
 def test_files_with_deletion_vectors_are_told(tmp_path: Path) -> None:

@@ -1,0 +1,365 @@
+"""Files whose columns have other names than the table's: all verbs find the values that readers of the table see.
+
+A file without field ids goes by the table's mapping of names, which `add_files` makes and each change of the schema
+keeps up. Where that leaves open which column is which, no verb may take the column for NULL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lakes
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import parquet_bloom
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.tables import snapshot_of
+from parquet_bloom.tables.placement import ByIds, Mapped, name_mapping
+
+ROWS = {"id": pa.array(range(4), pa.int64()), "user": pa.array(["a", "b", None, "d"])}
+NESTED = {
+    "id": pa.array(range(4), pa.int64()),
+    "s": pa.array([{"a": 10, "b": 20, "t": {"x": 1, "y": 2}}, {"a": 11, "b": 21, "t": None}, None, {"a": 13}]),
+    "l": pa.array([[{"e": 1, "f": 2}], [], None, [{"e": 3, "f": None}]]),
+    "m": pa.array([[("k", {"v": 1})], [], None, []], pa.map_("string", pa.struct([("v", pa.int64())]))),
+}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Any]:
+    with lakes.catalog(tmp_path / "warehouse") as found:
+        yield found
+
+
+def created(catalog: Any, columns: dict[str, pa.Array], name: str = "t") -> Any:
+    table = catalog.create_table(f"n.{name}", pa.table(columns).schema)
+    give(table, columns)
+    return table
+
+
+def give(table: Any, columns: dict[str, Any], **options: Any) -> Path:
+    """Adds a file without field ids."""
+    folder = Path(table.location().removeprefix("file://")) / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(pa.table(columns), path, **options)
+    table.add_files([f"file://{path}"])
+    return path
+
+
+def rename(table: Any, *names: tuple[Any, str]) -> None:
+    for old, new in names:
+        with table.update_schema() as update:
+            update.rename_column(old, new)
+
+
+def leaf_values(rows: list[dict[str, Any]], table: Any) -> dict[str, list[Any]]:
+    """Returns the values of each column that is in no list or map, a row each, by its name in conditions."""
+    from pyiceberg.types import PrimitiveType, StructType
+
+    found: dict[str, list[Any]] = {}
+
+    def walk(fields: Any, name: str, values: list[Any]) -> None:
+        for field in fields:
+            below = [None if value is None else value.get(field.name) for value in values]
+            if isinstance(field.field_type, StructType):
+                walk(field.field_type.fields, f"{name}{field.name}.", below)
+            elif isinstance(field.field_type, PrimitiveType):
+                found[name + field.name] = below
+
+    walk(table.schema().fields, "", rows)
+    return found
+
+
+def ids(found: Any) -> list[int]:
+    return sorted(found.to_arrow()["id"].to_pylist())
+
+
+def require_nothing_lost(table: Any, *, is_known: bool = True) -> None:
+    """Compares every verb's answer about every value with the rows that pyiceberg reads."""
+    rows = table.scan().to_arrow().to_pylist()
+    for name, values in leaf_values(rows, table).items():
+        for value in {*values, -5 if isinstance(next(filter(None, values), 1), int) else "none"}:
+            where = f"{name} IS NULL" if value is None else f"{name} = {value!r}"
+            wanted = sorted(row["id"] for row, own in zip(rows, values, strict=True) if own == value)
+            for exact in (False, True):
+                assert not wanted or parquet_bloom.prune(table, where, exact=exact).might_match, where
+            found = parquet_bloom.find(table, where)
+            require_rows(ids(found), wanted, found.errors, where, is_known)
+            if value is None or name == "id":
+                continue
+            assert not wanted or is_candidate(table, name, value), where
+            found = parquet_bloom.find(table, column=name, keys=[value], columns=["id"])
+            require_rows(ids(found), wanted, found.errors, where, is_known)
+            absent = parquet_bloom.absent(table, name, [value])
+            assert not (wanted and len(absent.keys)), where
+
+
+def is_candidate(table: Any, name: str, value: Any) -> bool:
+    return any(row["path"] is not None for row in parquet_bloom.lookup(table, name, [value]).to_arrow().to_pylist())
+
+
+def require_rows(found: list[int], wanted: list[int], errors: Any, where: str, is_known: bool) -> None:
+    assert set(found) <= set(wanted), where
+    assert found == wanted or (errors and not is_known), where
+
+
+# ---- evolutions --------------------------------------------------------------------------
+
+
+def swapped(table: Any) -> None:
+    rename(table, ("user", "x"), ("id", "user"), ("x", "id"))
+    rename(table, ("id", "name"), ("user", "id"))
+
+
+def nested_swap(table: Any) -> None:
+    rename(table, (("s", "a"), "c"), (("s", "b"), "a"), (("s", "c"), "b"), ("s", "r"), (("r", "t"), "u"))
+
+
+def moved(table: Any) -> None:
+    with table.update_schema() as update:
+        update.move_first(("s", "b"))
+        update.move_before("s", "id")
+        update.move_after(("s", "t", "x"), ("s", "t", "y"))
+
+
+def dropped_and_added(table: Any) -> None:
+    from pyiceberg.types import LongType
+
+    with table.update_schema() as update:
+        update.delete_column(("s", "a"))
+        update.delete_column(("s", "t", "x"))
+    with table.update_schema() as update:
+        update.add_column(("s", "z"), LongType())
+        update.add_column(("s", "t", "w"), LongType())
+
+
+def in_containers(table: Any) -> None:
+    rename(table, (("l", "e"), "g"), (("l", "f"), "e"), (("m", "v"), "w"), ("l", "m2"), ("m", "l"), ("m2", "m"))
+
+
+EVOLUTIONS: dict[str, tuple[dict[str, pa.Array], Callable[[Any], None]]] = {
+    "swapped": (ROWS, swapped),
+    "nested swap": (NESTED, nested_swap),
+    "moved": (NESTED, moved),
+    "dropped and added": (NESTED, dropped_and_added),
+    "in containers": (NESTED, in_containers),
+}
+
+
+@pytest.mark.parametrize("kind", EVOLUTIONS)
+def test_files_without_ids_have_the_values_that_the_mapping_gives_them(catalog: Any, kind: str) -> None:
+    columns, evolve = EVOLUTIONS[kind]
+    table = created(catalog, columns)
+    evolve(table)
+    require_nothing_lost(table)
+    rows = parquet_bloom.find(table, "id >= 0").to_arrow().to_pylist()
+    assert rows == table.scan().to_arrow().to_pylist()
+    new = parquet_bloom.find(table, "id >= 0").to_arrow()
+    give(table, {name: new[name] for name in new.column_names})
+    require_nothing_lost(table)
+
+
+KNOWN = [("id", pa.int64()), ("user", pa.string()), ("n", pa.struct([("a", pa.int64()), ("b", pa.int64())]))]
+BELOW = ("a", "b", "c")
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_random_evolutions_lose_nothing(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    from pyiceberg.types import LongType, StringType
+
+    with lakes.catalog(tmp_path_factory.mktemp("names")) as found:
+        table = found.create_table("n.t", pa.schema(KNOWN))
+        for number in range(data.draw(st.integers(2, 7))):
+            top = [field.name for field in table.schema().fields if field.name not in ("id", "n")]
+            below = [field.name for field in table.schema().find_type("n").fields]
+            new = [name for name in ("user", "v", "w") if name not in top]
+            new_below = [name for name in BELOW if name not in below]
+            with table.update_schema() as update:
+                match data.draw(st.sampled_from(["keep", "rename", "rename below", "add", "add below", "drop"])):
+                    case "rename" if top and new:
+                        update.rename_column(data.draw(st.sampled_from(top)), new[0])
+                    case "rename below" if new_below:
+                        update.rename_column(("n", data.draw(st.sampled_from(below))), new_below[0])
+                    case "add" if new:
+                        update.add_column(data.draw(st.sampled_from(new)), StringType())
+                    case "add below" if new_below:
+                        update.add_column(("n", data.draw(st.sampled_from(new_below))), LongType())
+                    case "drop" if top:
+                        update.delete_column(data.draw(st.sampled_from(top)))
+            rows = random_rows(table, number, data)
+            if data.draw(st.booleans()):
+                give(table, {name: rows[name] for name in rows.column_names})
+            else:
+                table.append(rows)
+        if table.current_snapshot() is not None:
+            require_nothing_lost(table, is_known=False)
+
+
+def random_rows(table: Any, number: int, data: st.DataObject) -> pa.Table:
+    below = [field.name for field in table.schema().find_type("n").fields]
+    kinds = {field.name: str(field.field_type) for field in table.schema().fields}
+    values: dict[str, pa.Array] = {}
+    for name in kinds:
+        if name == "id":
+            values[name] = pa.array([10 * number, 10 * number + 1], pa.int64())
+        elif name == "n":
+            drawn = data.draw(st.lists(st.none() | st.integers(0, 3), min_size=len(below), max_size=len(below)))
+            kind = pa.struct([(one, pa.int64()) for one in below])
+            values[name] = pa.array([dict(zip(below, drawn, strict=True)), None], kind)
+        else:
+            values[name] = pa.array(data.draw(st.lists(st.sampled_from([None, "a", "b"]), min_size=2, max_size=2)), "string")
+    return pa.table(values)
+
+
+# ---- what is not known -------------------------------------------------------------------
+
+
+def two_names(table: Any) -> Path:
+    """`user_v2` takes the place, and the name, of `user`: in a file with both, either may be the column."""
+    from pyiceberg.types import StringType
+
+    with table.update_schema() as update:
+        update.add_column("user_v2", StringType())
+    path = give(table, {"id": pa.array([7, 8], pa.int64()), "user": ["old", "g"], "user_v2": ["key", "h"]})
+    with table.update_schema() as update:
+        update.delete_column("user")
+    rename(table, ("user_v2", "user"))
+    return path
+
+
+def without_mapping(table: Any) -> Path:
+    return set_mapping(table, None)
+
+
+def odd_mapping(table: Any) -> Path:
+    return set_mapping(table, '[{"names": "user", "field-id": 2}]')
+
+
+def newer_mapping(table: Any) -> Path:
+    return set_mapping(table, '[{"names": ["user"], "field-id": 2, "case-sensitive": false}]')
+
+
+def shared_name(table: Any) -> Path:
+    return set_mapping(table, '[{"names": ["user"], "field-id": 2}, {"names": ["user"], "field-id": 1}]')
+
+
+def unmapped(table: Any) -> Path:
+    return set_mapping(table, '[{"names": ["id"], "field-id": 1}]')
+
+
+def set_mapping(table: Any, text: str | None) -> Path:
+    path = give(table, {"id": pa.array([7, 8], pa.int64()), "user": ["key", "h"]})
+    with table.transaction() as transaction:
+        if text is None:
+            transaction.remove_properties("schema.name-mapping.default")
+        else:
+            transaction.set_properties({"schema.name-mapping.default": text})
+    return path
+
+
+def some_ids(table: Any) -> Path:
+    return rewritten(table, [("id", pa.int64(), "1"), ("user", pa.string(), None)])
+
+
+def one_id_twice(table: Any) -> Path:
+    return rewritten(table, [("id", pa.int64(), "2"), ("user", pa.string(), "2")])
+
+
+def rewritten(table: Any, fields: list[tuple[str, pa.DataType, str | None]]) -> Path:
+    """A file that its writer gave such ids."""
+    path = give(table, {"id": pa.array([7, 8], pa.int64()), "user": ["key", "h"]})
+    metadata = [{"PARQUET:field_id": number} if number else None for *_, number in fields]
+    schema = pa.schema([pa.field(*one[:2], metadata=each) for one, each in zip(fields, metadata, strict=True)])
+    size = path.stat().st_size
+    pq.write_table(pq.read_table(path).cast(schema), path)
+    with path.open("r+b") as file:
+        data = file.read()
+        assert len(data) >= size
+    return path
+
+
+NOT_KNOWN = {
+    two_names: "several columns of the file",
+    without_mapping: "has no field ids, and the table does not map names",
+    odd_mapping: "in a way that is understood",
+    newer_mapping: "in a way that is understood",
+    shared_name: "maps user to more than one column",
+    unmapped: "has a column user, which the table does not map",
+    some_ids: "some of the file's columns have field ids",
+    one_id_twice: "several columns of the file",
+}
+
+
+@pytest.mark.parametrize("make", NOT_KNOWN, ids=lambda make: make.__name__)
+def test_a_column_that_is_not_known_is_never_null(catalog: Any, make: Callable[[Any], Path]) -> None:
+    table, why = created(catalog, ROWS), NOT_KNOWN[make]
+    path = make(table)
+    for where in ("user = 'key'", "user = 'none'", "user IS NULL", "user > 'zz'", "user IN ('x', 'key')"):
+        for exact in (False, True):
+            (kept,) = [file for file in parquet_bloom.prune(table, where, exact=exact).kept_files if file.path == str(path)]
+            assert {group.answer for group in kept.row_groups} == {"MIGHT_MATCH"}
+            assert all(why in group.reason for group in kept.row_groups)
+        assert refused(parquet_bloom.find(table, where), path, why)
+    candidates = parquet_bloom.lookup(table, "user", ["key"]).to_arrow().to_pylist()
+    assert any(row["path"] == str(path) and why in row["reason"] for row in candidates)
+    assert refused(parquet_bloom.find(table, column="user", keys=["key"]), path, why)
+    absent = parquet_bloom.absent(table, "user", ["key"])
+    assert (len(absent.keys), absent.unknown.to_pylist()) == (0, ["key"])
+    assert why in absent.errors[-1].error
+    for keys in (["key"], ["none"]):
+        before, at = path.read_bytes(), table.refresh().current_snapshot().snapshot_id
+        for dry_run in (True, False):
+            erased = parquet_bloom.erase(table, "user", keys, table=True, dry_run=dry_run)
+            (row,) = [file for file in erased.files if file.path == str(path)]
+            assert row.status == "refused"
+            assert why in str(row.error)
+        assert (path.read_bytes(), table.refresh().current_snapshot().snapshot_id) == (before, at)
+
+
+def refused(found: Any, path: Path, why: str) -> bool:
+    found.to_arrow()
+    return any(error.path == str(path) and why in error.error for error in found.errors)
+
+
+@pytest.mark.parametrize("make", NOT_KNOWN, ids=lambda make: make.__name__)
+def test_no_filter_is_written_for_a_column_that_is_not_known(catalog: Any, make: Callable[[Any], Path]) -> None:
+    table = created(catalog, ROWS)
+    path = make(table)
+    added = parquet_bloom.add(table, ["user"], table=True)
+    (row,) = [file for file in added.files if file.path == str(path)]
+    assert (row.status, NOT_KNOWN[make] in str(row.error)) == ("refused", True)
+
+
+@pytest.mark.parametrize("make", NOT_KNOWN, ids=lambda make: make.__name__)
+def test_an_index_has_no_filter_of_a_column_that_is_not_known(catalog: Any, make: Callable[[Any], Path]) -> None:
+    table = created(catalog, ROWS)
+    path = make(table)
+    parquet_bloom.index.create(table, "user")
+    assert str(path) in {file.path for file in parquet_bloom.prune(table, "user = 'none'").kept_files}
+    assert is_candidate(table, "user", "key")
+
+
+def test_a_filter_and_an_index_go_by_the_mapping(catalog: Any) -> None:
+    table = created(catalog, ROWS)
+    with table.update_schema() as update:
+        update.add_column("name", table.schema().find_type("user"))
+    path = give(table, {"id": pa.array([7, 8], pa.int64()), "user": ["old", "g"], "name": ["key", "h"]})
+    rename(table, ("user", "x"), ("name", "user"), ("x", "name"))
+    where = "user = 'hh'"
+    parquet_bloom.index.create(table, "user")
+    assert str(path) not in {file.path for file in parquet_bloom.prune(table, where).kept_files}
+    require_nothing_lost(table)
+    added = parquet_bloom.add(table, ["user"], table=True)
+    require_nothing_lost(table)
+    written = [file for file in added.files if file.status == "written"]
+    assert len(written) == 2
+    ((group,),) = [parquet_bloom.inspect(one.output).files[0].filters for one in written if path.name[:1] in one.output[-40:]][:1] or [(None,)]
