@@ -506,6 +506,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
     groups: set[str] = set()
     errors = []
     missing = {column.column for column in columns}
+    unknown: dict[str, str] = {}
     footers = drive(
         (source, read_footer(source.size, guess=source.footer_guess, decryption=building.access.decryption))
         for source in building.sources
@@ -521,6 +522,8 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
                 seen[leaf.name] = leaf
             if len(leaf.path) > 1:
                 groups.add(format_path(leaf.path[:1]))
+        if building.snapshot is not None:
+            unknown |= dict(building.snapshot.unknown(footer))
         missing -= seen.keys()
         if number >= _SURVEYED and not missing:
             break
@@ -533,6 +536,8 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
             raise UnsupportedError(f"{name} is a partition column and needs no index")
         if name in groups or (name in seen and (len(seen[name].path) > 1 or seen[name].is_repeated)):
             raise UnsupportedError(f"{name} is a nested column; the index supports top-level columns only")
+        if name not in seen and name in unknown:
+            raise UnsupportedError(f"column {name}: {unknown[name]}")
         if name not in seen:
             raise ColumnNotFoundError(name, seen, where="the data")
         if problem := why_unsupported(seen[name]):
