@@ -320,6 +320,8 @@ def _same(value: Any) -> str:
     """Return a value as text: the same for the same value of Arrow's and of Spark's."""
     if isinstance(value, datetime):
         value = value.replace(tzinfo=None)
+    if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
+        value = dict(value)  # a map, of Arrow's
     if isinstance(value, dict):
         return repr({name: _same(one) for name, one in value.items()})
     return repr(bytes(value) if isinstance(value, bytearray) else value)

@@ -36,10 +36,10 @@ SMALL = {
 class Table:
     """A table of one of the catalogs, as the engine and as our verbs know it."""
 
-    def __init__(self, bench: Bench, catalog: str = "dir") -> None:
+    def __init__(self, bench: Bench, catalog: str = "dir", short: str | None = None) -> None:
         self.bench, self.catalog, self.spark = bench, catalog, bench.spark
-        self.name = f"{catalog}.n.{bench.name}"
-        self.short = f"n.{bench.name}"
+        self.short = short or f"n.{bench.name}"
+        self.name = f"{catalog}.{self.short}"
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.n")
 
     @property
@@ -85,7 +85,7 @@ class Table:
         from pyiceberg.catalog.sql import SqlCatalog
 
         uri = self.spark.conf.get("spark.sql.catalog.db.uri").removeprefix("jdbc:sqlite:")
-        return SqlCatalog("db", uri=f"sqlite:///{uri}").load_table(self.short)
+        return SqlCatalog(self.catalog, uri=f"sqlite:///{uri}").load_table(self.short)
 
     def seen(self, at: str = "") -> Any:
         return self.spark.sql(f"SELECT *, _file FROM {self.name} {at}")
@@ -362,6 +362,132 @@ def adopted(bench: Bench) -> Made:
     table.run("ALTER TABLE T! RENAME COLUMN s TO z", "ALTER TABLE T! ADD COLUMN s string")
     table.write(3, 60, "", "*", "p as z")
     return table.made()
+
+
+NESTED = (
+    f"{COLUMNS}, l array<struct<e: bigint, f: string>>, m map<string, struct<v: bigint>>, "
+    "deep struct<x: struct<a: bigint, b: bigint>, y: bigint>"
+)
+DEEP = (
+    "*",
+    "array(named_struct('e', k, 'f', s)) as l",
+    "map('key', named_struct('v', k)) as m",
+    "named_struct('x', if(n % 5 = 0, null, named_struct('a', k, 'b', k + 1)), 'y', k) as deep",
+)
+
+
+def _added(table: Table, columns: str, *select: str, **properties: str) -> str:
+    """Create a table of files that Spark wrote, without field ids; return where another batch of them may lie."""
+    table.create(columns, batches=0, **properties)
+    source = f"{table.folder}/data/added"
+    for batch in range(2):
+        _add(table, f"{source}-{batch}", batch, *select)
+    return f"{source}-later"
+
+
+def _add(table: Table, source: str, batch: int, *select: str) -> None:
+    table.bench.rows.frame(table.spark, batch).selectExpr(*select).write.parquet(source)
+    table.run(f"call!add_files(t!, source_table => '`parquet`.`{source}`')")
+
+
+@kind("add_files: nested columns, renamed, dropped and added")
+def adopted_nested(bench: Bench) -> Made:
+    table = Table(bench, "db")
+    later = _added(table, NESTED, *DEEP)
+    table.run(
+        "ALTER TABLE T! RENAME COLUMN deep.x.a TO c",
+        "ALTER TABLE T! RENAME COLUMN deep.y TO z",
+        "ALTER TABLE T! RENAME COLUMN l.element.e TO g",
+        "ALTER TABLE T! RENAME COLUMN m.value.v TO w",
+        "ALTER TABLE T! DROP COLUMN deep.x.b",
+        "ALTER TABLE T! ADD COLUMN deep.x.d bigint",
+        "ALTER TABLE T! RENAME COLUMN deep TO deeper",
+    )
+    _add(
+        table,
+        later,
+        3,
+        "*",
+        "array(named_struct('g', k, 'f', s)) as l",
+        "map('key', named_struct('w', k)) as m",
+        "named_struct('x', named_struct('c', k, 'd', k + 2), 'z', k) as deeper",
+    )
+    return table.made(0)
+
+
+@kind("add_files: nested names that cross")
+def adopted_nested_crossing(bench: Bench) -> Made:
+    table = Table(bench, "db")
+    _added(table, NESTED, *DEEP)
+    table.run(
+        "ALTER TABLE T! RENAME COLUMN deep.x.a TO c",
+        "ALTER TABLE T! RENAME COLUMN deep.x.b TO a",
+        "ALTER TABLE T! RENAME COLUMN deep.x.c TO b",
+        "ALTER TABLE T! RENAME COLUMN l.element.e TO g",
+        "ALTER TABLE T! DROP COLUMN st.a",
+        "ALTER TABLE T! ADD COLUMN st.a bigint",
+    )
+    return table.made(0)
+
+
+@kind("add_files: a new column takes an old one's name")
+def adopted_crossing(bench: Bench) -> Made:
+    table = Table(bench)
+    later = _added(table, COLUMNS, "*")
+    table.run("ALTER TABLE T! ADD COLUMN s2 string", "ALTER TABLE T! ADD COLUMN k2 bigint")
+    _add(table, later, 3, "*", "concat(s, '!') as s2", "k + 1 as k2")
+    table.run(
+        "ALTER TABLE T! DROP COLUMN s",
+        "ALTER TABLE T! RENAME COLUMN s2 TO s",
+        "ALTER TABLE T! RENAME COLUMN k TO k1",
+        "ALTER TABLE T! RENAME COLUMN k2 TO k",
+    )
+    table.write(4, 60, "", "*", "k as k1")
+    return table.made(0)
+
+
+@kind("add_files: columns in another order, and the mapping removed")
+def adopted_unmapped(bench: Bench) -> Made:
+    table = Table(bench)
+    _added(table, "rid bigint, k bigint, s string, p string", "rid", "k", "p", "s")
+    table.run("ALTER TABLE T! UNSET TBLPROPERTIES ('schema.name-mapping.default')")
+    table.write(3, 60, "", "rid", "k", "s", "p")
+    return table.made()
+
+
+@kind("snapshot of a Spark table, then renamed")
+def snapshotted(bench: Bench) -> Made:
+    table = Table(bench, "db")
+    source = f"spark_catalog.default.{_of_spark(bench)}"
+    table.run(f"call!snapshot(source_table => '{source}', table => '{table.name}')")
+    return _renamed(table)
+
+
+@kind("migrate of a Spark table, then renamed")
+def migrated(bench: Bench) -> Made:
+    name = _of_spark(bench)
+    table = Table(bench, "spark_catalog", f"default.{name}")
+    table.run(f"call!migrate('default.{name}')")
+    return _renamed(table)
+
+
+def _of_spark(bench: Bench) -> str:
+    """Return the name of a table of Spark's own catalog, in files without ids."""
+    for batch in range(2):
+        rows = bench.rows.frame(bench.spark, batch)
+        rows.write.mode("append").format("parquet").saveAsTable(f"{bench.name}_own")
+    return f"{bench.name}_own"
+
+
+def _renamed(table: Table) -> Made:
+    table.run("ALTER TABLE T! RENAME COLUMN s TO z", "ALTER TABLE T! RENAME COLUMN st.a TO c")
+    table.run("ALTER TABLE T! ADD COLUMN s string", "ALTER TABLE T! ADD COLUMN st.a bigint")
+    select = ("* except (s, st)", "s as z", "named_struct('c', st.a, 'b', st.b, 'a', 1L) as st", "p as s")
+    table.write(3, 60, "", *select)
+    made = table.made(0)
+    for view in made.views:  # the files stay where they were
+        view.options["allow_outside"] = True
+    return made
 
 
 @kind("dropped and created again in the same place")

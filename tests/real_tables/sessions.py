@@ -54,6 +54,15 @@ _LAKEHOUSE = {
     "spark.sql.catalog.dir.cache-enabled": "false",
 }
 
+_SESSION = {  # where `snapshot` finds Spark's own tables, and `migrate` turns them into Iceberg's
+    "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
+    "spark.sql.catalog.spark_catalog.type": "jdbc",
+    "spark.sql.catalog.spark_catalog.uri": "jdbc:sqlite:{work}/catalog.db",
+    "spark.sql.catalog.spark_catalog.jdbc.schema-version": "V1",
+    "spark.sql.catalog.spark_catalog.warehouse": "file://{work}/session",
+    "spark.sql.catalog.spark_catalog.cache-enabled": "false",
+}
+
 _HUDI = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -67,17 +76,16 @@ _PAIMON = {
     "spark.sql.catalog.paimon.warehouse": "file:{work}/paimon",
 }
 
+_JARS = (
+    "delta-spark_4.1_2.13-4.3.1",
+    "delta-storage-4.3.1",
+    "iceberg-spark-runtime-4.1_2.13-1.11.0",
+    "sqlite-jdbc-3.50.3.0",
+)
+
 _FORMATS = {
-    "Delta and Iceberg": (
-        "4.1",
-        _LAKEHOUSE,
-        (
-            "delta-spark_4.1_2.13-4.3.1",
-            "delta-storage-4.3.1",
-            "iceberg-spark-runtime-4.1_2.13-1.11.0",
-            "sqlite-jdbc-3.50.3.0",
-        ),
-    ),
+    "Delta and Iceberg": ("4.1", _LAKEHOUSE, _JARS),
+    "Iceberg": ("4.1", _LAKEHOUSE | _SESSION, _JARS),
     "Hudi": ("3.5", _HUDI, ("hudi-spark3.5-bundle_2.12-1.1.1",)),
     "Paimon": ("3.5", _PAIMON, ("paimon-spark-3.5-0.9.0",)),
 }

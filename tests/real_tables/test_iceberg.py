@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with sessions.running("Delta and Iceberg", tmp_path_factory.mktemp("iceberg")) as found:
+    with sessions.running("Iceberg", tmp_path_factory.mktemp("iceberg")) as found:
         yield found
 
 
