@@ -17,6 +17,7 @@ import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ import parquet_bloom
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
 from parquet_bloom.tables.placement import ByIds, Here, Lacking, Unknown, name_mapping
+from parquet_bloom.verbs.erase_table import TableErasure
 
 ROWS = {"id": pa.array(range(4), pa.int64()), "user": pa.array(["a", "b", None, "d"])}
 NESTED = {
@@ -63,18 +65,18 @@ def rename(table: Any, *names: tuple[Any, str]) -> None:
 
 
 def leaf_values(rows: list[dict[str, Any]], table: Any) -> dict[str, list[Any]]:
-    """Returns the values of each column that is in no list or map, a row each and another, by its name in conditions."""
+    """Returns the values of each column that is in no list or map, a row each and another, by its name."""
     from pyiceberg.types import PrimitiveType, StructType
 
     found: dict[str, list[Any]] = {}
 
     def walk(fields: Any, name: str, values: list[Any]) -> None:
-        for field in fields:
-            below = [None if value is None else value.get(field.name) for value in values]
-            if isinstance(field.field_type, StructType):
-                walk(field.field_type.fields, f"{name}{field.name}.", below)
-            elif isinstance(field.field_type, PrimitiveType):
-                found[name + field.name] = [*below, "none" if str(field.field_type) == "string" else -5]
+        for one in fields:
+            below = [None if value is None else value.get(one.name) for value in values]
+            if isinstance(one.field_type, StructType):
+                walk(one.field_type.fields, f"{name}{one.name}.", below)
+            elif isinstance(one.field_type, PrimitiveType):
+                found[name + one.name] = [*below, "none" if str(one.field_type) == "string" else -5]
 
     walk(table.schema().fields, "", rows)
     return found
@@ -283,11 +285,7 @@ def rewritten(table: Any, fields: list[tuple[str, pa.DataType, str | None]]) -> 
     path = give(table, {"id": pa.array([7, 8], pa.int64()), "user": ["key", "h"]})
     metadata = [{"PARQUET:field_id": number} if number else None for *_, number in fields]
     schema = pa.schema([pa.field(*one[:2], metadata=each) for one, each in zip(fields, metadata, strict=True)])
-    size = path.stat().st_size
-    pq.write_table(pq.read_table(path).cast(schema), path)
-    with path.open("r+b") as file:
-        data = file.read()
-        assert len(data) >= size
+    put_back(pq.read_table(path).cast(schema), path)
     return path
 
 
@@ -329,6 +327,11 @@ def test_a_column_that_is_not_known_is_never_null(catalog: Any, make: Callable[[
             assert row.status == "refused"
             assert why in str(row.error)
         assert (path.read_bytes(), table.refresh().current_snapshot().snapshot_id) == (before, at)
+
+
+def put_back(rows: pa.Table, path: Any) -> None:
+    """Writes another file in the place of a table's; a shorter one would be taken for a damaged one."""
+    pq.write_table(rows.replace_schema_metadata({"padding": "x" * 4000}), path)
 
 
 def refused(found: Any, path: Path, why: str) -> bool:
@@ -419,3 +422,108 @@ class Schema:
     @property
     def node_ids(self) -> tuple[tuple[None, ...], ...]:
         return tuple((None,) * len(leaf.path) for leaf in self.leaves)
+
+
+# ---- rows of files that lack a column ------------------------------------------------------
+
+
+def test_a_partition_column_that_a_file_lacks_is_not_null(catalog: Any) -> None:
+    """The files of a table of Hive's that was migrated are without the columns of its folders."""
+    rows = pa.table({"id": pa.array(range(4), pa.int64()), "p": ["x", "x", "y", "y"]})
+    table = lakes.partitioned(catalog, rows)
+    paths = {file.path: file for file in parquet_bloom.prune(table, "id >= 0").all_files}
+    lacking = next(path for path in paths if "p=x" in path)
+    without = pq.read_table(lacking, partitioning=None).drop_columns("p")
+    put_back(without, lacking)
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
+    for keys in (["x"], ["y"]):
+        erased = parquet_bloom.erase(table, "p", keys, table=True, dry_run=True)
+        (row,) = [row for row in erased.rows if row.path == lacking]
+        assert (row.status, "partition column" in str(row.error)) == ("refused", True)
+
+
+@pytest.mark.parametrize("verb", ["dry run", "erase"])
+def test_a_required_column_that_a_file_lacks_is_not_null(catalog: Any, verb: str) -> None:
+    from pyiceberg.schema import Schema as Declared
+    from pyiceberg.types import LongType, NestedField, StringType
+
+    declared = Declared(NestedField(1, "id", LongType()), NestedField(2, "user", StringType(), required=True))
+    table = catalog.create_table("n.t", declared)
+    for start in (0, 2):
+        kinds = pa.schema([pa.field("id", pa.int64()), pa.field("user", pa.string(), nullable=False)])
+        table.append(pa.table({"id": [start, start + 1], "user": ["a", f"b{start}"]}, kinds))
+    lacking = Path(parquet_bloom.prune(table, "id = 0").kept_files[0].path)
+    without = pq.read_table(lacking).drop_columns("user")
+    put_back(without, lacking)
+    erased = parquet_bloom.erase(table, "user", ["a"], table=True, dry_run=verb == "dry run")
+    (row,) = [row for row in erased.rows if row.path == str(lacking)]
+    assert (row.status, "the table requires it" in str(row.error)) == ("refused", True)
+
+
+def test_a_file_that_is_no_longer_readable_fails_the_proof(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be read after the commit may hold the keys."""
+    table = created(catalog, ROWS)
+    path = give(table, {"id": pa.array([7], pa.int64()), "user": ["z"]})
+    prove = TableErasure._prove
+
+    def spoiled(erasure: TableErasure) -> None:
+        path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")
+        prove(erasure)
+
+    monkeypatch.setattr(TableErasure, "_prove", spoiled)
+    erased = parquet_bloom.erase(table, "user", ["a"], table=True)
+    assert [row.status for row in erased.rows if row.path == str(path)] == ["refused"]
+
+
+# ---- Delta -------------------------------------------------------------------------------
+
+
+def delta(folder: Path, rows: pa.Table, mode: str = "name") -> Path:
+    write_deltalake(str(folder), rows, configuration={"delta.columnMapping.mode": mode} if mode != "none" else None)
+    return next(path for path in folder.rglob("*.parquet") if "_delta_log" not in str(path))
+
+
+def test_lists_and_maps_of_a_mapped_table_have_their_values(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "l": [[1, 2], []], "m": pa.array([[("k", 1)], []], pa.map_("string", "int64"))})
+    delta(tmp_path, rows)
+    found = parquet_bloom.find(tmp_path, "id > 0").to_arrow()
+    assert found.to_pylist() == rows.to_pylist()
+    assert parquet_bloom.prune(tmp_path, "l.list.element = 1").might_match
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_column_in_another_case_is_not_null(tmp_path: Path, mode: str) -> None:
+    """Spark finds it, and delta-rs does not."""
+    path = delta(tmp_path, pa.table({"id": [1, 2], "user": ["key", "h"]}), mode)
+    data = pq.read_table(path)
+    put_back(data.rename_columns([data.schema.names[0], data.schema.names[1].swapcase()]), path)
+    with_errors = [
+        parquet_bloom.find(tmp_path, "user = 'key'", case_sensitive=True),
+        parquet_bloom.find(tmp_path, column="user", keys=["key"]),
+        parquet_bloom.find(tmp_path, "user IS NULL", case_sensitive=True),
+    ]
+    for found in with_errors:
+        assert found.to_arrow().num_rows == 0
+        assert "some engines take for" in found.errors[0].error or "does not map to this one" in found.errors[0].error
+    assert parquet_bloom.absent(tmp_path, "user", ["key"]).unknown.to_pylist() == ["key"]
+    for dry_run in (True, False):
+        (row,) = parquet_bloom.erase(tmp_path, "user", ["key"], table=True, dry_run=dry_run).rows
+        assert row.status == "refused"
+
+
+@pytest.mark.parametrize("ids", [(1, 2), (2, 1), (1, None), (None, None), (1, 3)])
+def test_columns_that_are_mapped_by_id_have_to_have_their_ids(tmp_path: Path, ids: tuple[int | None, ...]) -> None:
+    """A table of Iceberg's that was converted keeps its files, whose names are of their time, and whose ids decide."""
+    path = delta(tmp_path, pa.table({"id": [1, 2], "user": [7, 9]}), "name")
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('"delta.columnMapping.mode":"name"', '"delta.columnMapping.mode":"id"'))
+    data = pq.read_table(path)
+    fields = [
+        pa.field(one.name, one.type, metadata={"PARQUET:field_id": str(at)} if at else {})
+        for one, at in zip(data.schema, ids, strict=True)
+    ]
+    put_back(data.cast(pa.schema(fields)), path)
+    is_known = ids == (1, 2)
+    assert len(parquet_bloom.prune(tmp_path, "user = 8", exact=True).kept_files) == (not is_known)
+    found = parquet_bloom.find(tmp_path, "user = 7", columns=["user"])
+    assert (found.to_arrow().num_rows, bool(found.errors)) == (int(is_known), not is_known)
