@@ -19,9 +19,9 @@ class TableColumn:
     """A top-level column. `type` is None where its values have the type that they have in the files.
 
     Rows of a file that lacks the column have `initial`, or no value that is known, for the reason `why_needed`. Below
-    the column, leaves with `needed_ids` must be in a file that has the column: they are not NULL where it lacks them.
-    `field_id` is the column's own in Iceberg. Where `floats_by_digits`, readers take a FLOAT of an older file for the
-    DOUBLE that is written as it is, which is another number.
+    the column, fields with `needed_ids` must be in a file that has the column: they are not NULL where it lacks them.
+    Where `floats_by_digits`, readers take a FLOAT of an older file for the DOUBLE that is written as it is, which is
+    another number.
     """
 
     name: str
@@ -29,7 +29,6 @@ class TableColumn:
     initial: Any = None
     why_needed: str | None = None
     needed_ids: frozenset[int] = frozenset()
-    field_id: int | None = None
     floats_by_digits: bool = False
 
 
@@ -136,10 +135,10 @@ def _iceberg_column(field: Any) -> TableColumn:
     needed = frozenset(_with_defaults(field.field_type))
     if field.initial_default is None:
         missing = "the table requires it" if field.required else None
-        return TableColumn(field.name, kind, None, missing, needed, field.field_id)
+        return TableColumn(field.name, kind, None, missing, needed)
     initial = None if kind is None else _initial(field.name, field.initial_default, kind)
     missing = f"its default {field.initial_default!r} is not understood" if initial is None else None
-    return TableColumn(field.name, kind, initial, missing, needed, field.field_id)
+    return TableColumn(field.name, kind, initial, missing, needed)
 
 
 def _initial(name: str, given: Any, kind: pa.DataType) -> pa.Scalar | None:
@@ -152,31 +151,19 @@ def _initial(name: str, given: Any, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def _with_defaults(kind: Any) -> list[int]:
-    """Return the ids of leaves below fields that have a default."""
+    """Return the ids of fields that have a default."""
     from pyiceberg.types import ListType, MapType, StructType
 
     if isinstance(kind, StructType):
         found = []
         for field in kind.fields:
-            found += _ids(field) if field.initial_default is not None else _with_defaults(field.field_type)
+            found += [field.field_id] if field.initial_default is not None else _with_defaults(field.field_type)
         return found
     if isinstance(kind, ListType):
         return _with_defaults(kind.element_type)
     if isinstance(kind, MapType):
         return _with_defaults(kind.key_type) + _with_defaults(kind.value_type)
     return []
-
-
-def _ids(field: Any) -> list[int]:
-    from pyiceberg.types import PrimitiveType, StructType
-
-    if isinstance(field.field_type, PrimitiveType):
-        return [field.field_id]
-    return (
-        [leaf for each in field.field_type.fields for leaf in _ids(each)]
-        if (isinstance(field.field_type, StructType))
-        else [field.field_id]
-    )  # which no leaf of a file has
 
 
 def _iceberg_type(declared: Any) -> pa.DataType | None:

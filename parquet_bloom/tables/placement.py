@@ -146,7 +146,7 @@ class ByName(Naming):
 
     def _placed(self, leaves: Sequence[LeafColumn], ids: Sequence[Sequence[int | None]]) -> Placement:
         shown = [leaf.path for leaf in leaves if leaf.path[0] not in self._hidden]
-        names = [*shown, *((path[0],) for path in shown)]
+        names: list[ColumnPath] = [*shown, *((path[0],) for path in shown)]
         spellings = {tuple(part.casefold() for part in path): format_path(path) for path in names}
         seen = _seen(leaves, [None if leaf.path[0] in self._hidden else leaf.path for leaf in leaves])
         return Placement(seen, tuple(leaf.path for leaf in seen), {path: path for path in shown}, spellings=spellings)
@@ -166,7 +166,7 @@ def _seen(leaves: Sequence[LeafColumn], paths: Sequence[ColumnPath | None]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A field's id, the names that files may have for it, and what is below it: of lists and maps, see `_ROLES`."""
+    """A field's id, the names that files may have for it, and the fields below it: `element`, `key`, `value`."""
 
     names: frozenset[str]
     field_id: int | None
@@ -222,8 +222,8 @@ class _Tree:
 class ByIds(Naming):
     """Each field of a table has an id: those in files decide, or a mapping of the files' names to ids.
 
-    `fields` are the ids on the way to each field of the table, groups included, by its path. `mapping` is why there is
-    none, where it is a text. For `ids`, see `of_iceberg` and `of_delta`.
+    `fields` are the ids on the way to each field of the table, groups included, by its path; an id of less than 0 is
+    none of the table's own. `mapping` is why there is none, where it is a text.
     """
 
     renames = True
@@ -242,7 +242,7 @@ class ByIds(Naming):
         groups = {way[:-1] for way in fields.values()}
         self._leaves: dict[_Way, ColumnPath] = {way: path for path, way in fields.items() if way not in groups}
         self._alike: dict[tuple[_Way, str], int] = {}
-        """What a file may call a field that it lacks, by the ids above it: nothing else may be called so."""
+        """What some engine may take for a field, by the ids above it and the name."""
 
     @classmethod
     def of_iceberg(cls, fields: Mapping[ColumnPath, tuple[int, ...]], mapping: tuple[Mapped, ...] | str) -> ByIds:
@@ -287,6 +287,7 @@ class ByIds(Naming):
             if repetition is Repetition.REPEATED:
                 if not steps or is_below_repeated or depth == last:
                     doubts.of([each.field_id for each in (steps[:1] or found)], _LISTS)
+                    tree.alike |= {} if found else self._alike_to(steps, name)
                     return steps
                 is_below_repeated = True
                 continue
@@ -312,9 +313,11 @@ class ByIds(Naming):
         for of_file, of_names in zip(own, steps, strict=True):
             found, wanted = dict(of_file), dict(of_names)
             for depth in found.keys() | wanted.keys():
-                ids = found.get(depth), wanted.get(depth)
-                if ids[0] != ids[1] and (ids[1] is None or ids[1] > 0):  # what Delta has no id for has none of ours
-                    doubts.of(ids, "the file has another field id at this column's name, or its id at another name")
+                own_id, field_id = found.get(depth), wanted.get(depth)
+                has_id = field_id is not None and field_id > 0  # below lists and maps Delta has none
+                if own_id != field_id:
+                    reason = "the file has another field id at this column's name, or its id at another name"
+                    doubts.of([own_id, field_id] if has_id else [own_id], reason)
 
     def _settled(self, tree: _Tree, steps: Sequence[Sequence[_Step]], doubts: _Doubts) -> Placement:
         nodes: dict[int | None, set[int]] = {}
@@ -322,7 +325,8 @@ class ByIds(Naming):
             for step in of_leaf:
                 nodes.setdefault(step.field_id, set()).add(way[step.depth])
         doubts.of(
-            [at for at, found in nodes.items() if len(found) > 1], "several columns of the file have its field id"
+            [at for at, found in nodes.items() if len(found) > 1],
+            "several columns of the file have its field id, or a name that is mapped to it",
         )
         for at, name in tree.alike.items():
             if at not in nodes:

@@ -249,9 +249,9 @@ class Snapshot:
             return f"column {name} is a partition column, whose values are not in the file"
         columns = () if self.columns is None else self.columns()
         declared = next((column for column in columns if column.name == name), None)
-        if declared is None or (declared.initial is None and declared.why_needed is None):
+        if declared is None or (declared.initial is None and not declared.why_needed and not declared.needed_ids):
             return None
-        return f"the file lacks column {name}, and {declared.why_needed or f'its default is {declared.initial}'}"
+        return f"the file lacks column {name}, and {declared.why_needed or 'it has a default'}"
 
 
 def leaf_at(columns: Columns, path: ColumnPath, snapshot: Snapshot | None) -> LeafColumn | None:

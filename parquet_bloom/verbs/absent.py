@@ -26,7 +26,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
-from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.format.schema import LeafColumn, find_leaf, format_path, parse_path
 from parquet_bloom.predicates.binding import why_conflicting
 from parquet_bloom.results import FailedFile
 from parquet_bloom.storage.cache import Cache, footer_of
@@ -360,9 +360,13 @@ class _Answer:
         stored = stored_columns(table.snapshot, live, footer, columns)
         if (reason := stored.unread.get(path[0])) is not None:
             raise UnsupportedError(reason)
-        own = (stored.names.get(path[0]), *path[1:])
-        leaf = next((leaf for leaf in footer.leaves if stored.paths[leaf.index] == own), None)
-        if leaf is not None and self._declared is not None and (reason := self._declared.at(path).why_other(leaf)):
+        if live.own_names is None:
+            leaf = table.snapshot.find(footer, path)
+        elif (own := stored.names.get(path[0])) is None:
+            return None
+        else:
+            leaf = find_leaf(footer.leaves, (own, *path[1:]), where="the file")
+        if self._declared is not None and (reason := self._declared.at(path).why_other(leaf)):
             raise UnsupportedError(reason)
         return leaf
 
