@@ -324,10 +324,8 @@ class ByIds(Naming):
         for way, of_leaf in zip(tree.ways, steps, strict=True):
             for step in of_leaf:
                 nodes.setdefault(step.field_id, set()).add(way[step.depth])
-        doubts.of(
-            [at for at, found in nodes.items() if len(found) > 1],
-            "several columns of the file have its field id, or a name that is mapped to it",
-        )
+        shared = [at for at, found in nodes.items() if len(found) > 1]
+        doubts.of(shared, "several columns of the file have its field id, or a name that the table maps to it")
         for at, name in tree.alike.items():
             if at not in nodes:
                 doubts.of([at], f"the file has a column {name}, which the table does not map to this one")
