@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time
@@ -13,7 +12,7 @@ from typing import Any
 
 from parquet_bloom.predicates.tree import Comparison, In, IsNull, Listed, Text, TimestampText
 from parquet_bloom.predicates.typing import is_beyond_bigint
-from parquet_bloom.storage.partitions import NULL_NAME
+from parquet_bloom.storage.partitions import NULL_NAME, may_be_typed
 
 _NULL_TEXTS = ("", "null", NULL_NAME.lower())
 """Texts that at least one engine reads as NULL; DataFusion and ClickHouse read `NULL_NAME` as text."""
@@ -95,7 +94,7 @@ def _pairs_of_number(constant: str, value: int | float | Decimal) -> list[tuple[
         return None
     # An engine that reads the directory as text may convert the literal to text.
     as_text, number = _pair(constant, str(value)), _number(constant)
-    if not _may_be_typed(constant):
+    if not may_be_typed(constant):
         return [as_text]
     if number is None:
         return None
@@ -104,7 +103,7 @@ def _pairs_of_number(constant: str, value: int | float | Decimal) -> list[tuple[
 
 def _pairs_of_date(constant: str, value: date) -> list[tuple[_Span, _Span]] | None:
     as_text, moment = _pair(constant, value.isoformat()), _moment(constant)
-    if not _may_be_typed(constant):
+    if not may_be_typed(constant):
         return [as_text]
     if moment is None:
         return None
@@ -127,7 +126,7 @@ def _text_pairs_of_all(constant: str, texts: tuple[str, ...]) -> list[tuple[_Spa
 
 def _text_pairs(constant: str, text: str) -> list[tuple[_Span, _Span]] | None:
     pairs = [_pair(constant, text)]
-    if not (_may_be_typed(constant) and _may_be_typed(text)):
+    if not (may_be_typed(constant) and may_be_typed(text)):
         return pairs  # a column with such a constant is text; such a literal does not equal another type
     number, literal = _number(constant), _number(text)
     moment, literal_moment = _moment(constant), _moment(text)
@@ -148,18 +147,6 @@ def _number_pairs(number: Fraction, literal: tuple[Fraction | int, Fraction | in
     with suppress(OverflowError):
         yield _pair(float(number), float(literal[0]))
         yield _pair(float(number), float(literal[1]))
-
-
-_TYPED = re.compile(
-    r"[+-]?(0[xX]|\d[\d_]*\.?[\d_]*([eE][+-]?\d+)?[dDfFlL]?$|\.\d|\d{1,7}[-/:]\d)"
-    r"|[+-]?(nan|inf|infinity)$|(t|f|true|false|y|n|yes|no|on|off|epoch|now|today|yesterday|tomorrow)$",
-    re.IGNORECASE,
-)
-
-
-def _may_be_typed(text: str) -> bool:
-    """Return whether some engine may read the text as a number, a date, a time or a boolean."""
-    return _TYPED.match(text.strip()) is not None
 
 
 def _number(text: str) -> Fraction | None:

@@ -11,6 +11,7 @@ matches.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
@@ -76,14 +77,14 @@ def _latin(text: str) -> str:
     return unquote(text, encoding="latin-1")
 
 
-def constant_partitions(values: Mapping[str, str | None]) -> Partitions:
+def constant_partitions(values: Mapping[str, str | None], perhaps: tuple[tuple[str, str], ...] = ()) -> Partitions:
     """Return a table's constants for a file, as if they were in its directories.
 
     >>> constant_partitions({"city": "a=b", "day": None}).constants
     {'city': 'a=b', 'day': None}
     """
     directories = tuple((quote(n), NULL_NAME if v is None else quote(v, safe="")) for n, v in values.items())
-    return Partitions(directories, are_sure=True)
+    return Partitions(directories, perhaps, are_sure=True)
 
 
 def partitions_of(path: str, *, named: int = 0, base: int = 0) -> Partitions:
@@ -111,3 +112,15 @@ def partitions_of(path: str, *, named: int = 0, base: int = 0) -> Partitions:
 
 
 _NONE = Partitions()
+
+
+_TYPED = re.compile(
+    r"[+-]?(0[xX]|\d[\d_]*\.?[\d_]*([eE][+-]?\d+)?[dDfFlL]?$|\.\d|\d{1,7}[-/:]\d)"
+    r"|[+-]?(nan|inf|infinity)$|(t|f|true|false|y|n|yes|no|on|off|epoch|now|today|yesterday|tomorrow)$",
+    re.IGNORECASE,
+)
+
+
+def may_be_typed(text: str) -> bool:
+    """Return whether some engine may read the text as a number, a date, a time or a boolean."""
+    return _TYPED.match(text.strip()) is not None

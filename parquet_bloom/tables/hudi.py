@@ -29,7 +29,8 @@ from parquet_bloom.errors import CorruptFileError, UnsupportedError, not_found
 from parquet_bloom.storage.drive import read_each, read_whole
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import StorageOptions, files_below, is_local, resolve
-from parquet_bloom.tables.columns import TableColumn, of_hudi
+from parquet_bloom.tables.hudi_columns import HudiColumns
+from parquet_bloom.tables.hudi_properties import properties, why_not_understood
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.placement import ByName
 from parquet_bloom.tables.roots import Root
@@ -39,6 +40,8 @@ from parquet_bloom.tables.unpacking import AVRO, Room
 LOGS = "log files of its file group may hold newer rows"
 _TRIES = "attempts at one write left several files of its file group, and the timeline does not name the right one"
 LOG_ONLY = "it is a log file of a file group that has no base file"
+_NO_SCHEMA = "the table's newest schema is not known"
+_UNLIKE = "had another name, id or type when the file was written"
 
 _NEWEST_VERSION = 9
 _META_NAMES = tuple(
@@ -77,12 +80,15 @@ class _Files:
 
 @dataclass(slots=True)
 class _Written:
-    """What the completed instants record: base files by group and instant, replaced groups, and schemas, as JSON."""
+    """What the completed instants record: base files by group and instant, replaced groups, and schemas, as JSON.
+
+    `schemas` are those of schema on read, and `noted` those of the writers, by instant.
+    """
 
     base: dict[_Group, dict[str, set[str]]] = field(default_factory=dict)
     replaced: set[_Group] = field(default_factory=set)
     schemas: set[str] = field(default_factory=set)
-    newest_schema: str | None = None
+    noted: dict[str, str] = field(default_factory=dict)
 
 
 class OpenHudi:
@@ -164,6 +170,10 @@ class OpenHudi:
             return instant in completed or instant < first
 
         history, reason = self._history(written, is_committed)
+        hidden = _hidden(settings)
+        newest = _newest_schema(taken, written.noted) or settings.get("hoodie.table.create.schema")
+        columns = None if newest is None else _columns(newest, written.noted, hidden, settings)
+        reason = why_not_understood(settings) or reason or (None if columns else _NO_SCHEMA)
         groups = self._groups(is_cow)
         self._check_external(written)
         live: list[LiveFile] = []
@@ -171,21 +181,18 @@ class OpenHudi:
             files, named = groups.get(group, _Files()), written.base.get(group, {})
             base = _newest([f for f in files.base if f.instant <= last and is_committed(f.instant)], named)
             self._check_present(group, base, named)
-            live += self._live(base, _newer(files.logs, base, completed, last, is_new), history, reason)
-        dropped = dict.fromkeys(
-            _dropped(settings), "it is a partition column, and the table leaves those out of its files"
-        )
-        if dropped:
-            live = [replace(file, unread=dropped | file.unread) for file in live]
-        hidden = _hidden(settings)
+            newer = _newer(files.logs, base, completed, last, is_new)
+            for file, instant in self._live(base, newer, history, reason):
+                live.append(file if columns is None else columns.placed(file, group[0], instant))
         return Snapshot(
             self.kind,
             self._root,
             int(last),
             tuple(live),
             naming=ByName(hidden),
-            columns=_columns(written.newest_schema, hidden),
+            columns=None if columns is None else lambda: columns.declared,
             properties=settings,
+            stored=columns,
         )
 
     def _require_empty(self) -> None:
@@ -201,7 +208,7 @@ class OpenHudi:
             data = read_whole(folder.source("hoodie.properties"))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise not_found(f"{self._root} is not a Hudi table: it has no .hoodie/hoodie.properties") from None
-        settings = _properties(data.decode("latin-1"))
+        settings = properties(data.decode("latin-1"))
         if not settings.get("hoodie.table.name"):
             raise CorruptFileError(".hoodie/hoodie.properties does not name the table: it is damaged", path=self._root)
         version = settings.get("hoodie.table.version", "1")
@@ -289,16 +296,18 @@ class OpenHudi:
 
     def _live(
         self, base: Sequence[_DataFile], logs: Sequence[_DataFile], history: History, unknown: str | None
-    ) -> Iterator[LiveFile]:
+    ) -> Iterator[tuple[LiveFile, str]]:
+        """Yield the live files of a group, each with the instant that wrote it."""
         for file in base:
             reason = LOGS if logs else None if file.kind == "parquet" else f"its base file is {file.kind}, not Parquet"
             live = self._file(file, reason or unknown, has_deletes=bool(logs))
             unlike = history.unlike(file.instant)
-            unread = dict.fromkeys(unlike, "it had another name, id or type when the file was written")
+            unproved = frozenset((name, f"column {name} {_UNLIKE}") for name in unlike)
+            unread = dict.fromkeys(unlike, f"it {_UNLIKE}")
             unreadable = live.not_excluded or (_TRIES if len(base) > 1 else None)
-            yield replace(live, unlike=unlike, unread=unread, unreadable=unreadable)
+            yield replace(live, unproved=unproved, unread=unread, unreadable=unreadable), file.instant
         if not base:
-            yield from (self._file(log, LOG_ONLY, has_deletes=True) for log in logs)
+            yield from ((self._file(log, LOG_ONLY, has_deletes=True), log.instant) for log in logs)
 
     def _file(self, file: _DataFile, reason: str | None, *, has_deletes: bool) -> LiveFile:
         path, outside = self._files.place(file.path)
@@ -320,21 +329,24 @@ def _hidden(settings: dict[str, str]) -> frozenset[str]:
     return frozenset(_META_NAMES) if is_virtual else frozenset()
 
 
-def _dropped(settings: dict[str, str]) -> list[str]:
-    """Return the partition columns if the table leaves them out of its files."""
-    if settings.get("hoodie.datasource.write.drop.partition.columns", "false").strip().lower() != "true":
-        return []
-    fields = settings.get("hoodie.table.partition.fields", "").split(",")
-    return [name for field in fields if (name := field.partition(":")[0].strip())]
+def _newest_schema(instants: Sequence[_Instant], noted: dict[str, str]) -> str | None:
+    """Return the schema that the newest write noted; None if which is the newest depends on what is compared."""
+    with_one = [each for each in instants if each.requested in noted]
+    last = {noted[max(with_one, key=key).requested] for key in _ORDERS} if with_one else set()
+    return last.pop() if len(last) == 1 else None
 
 
-def _columns(schema: str | None, hidden: frozenset[str]) -> Callable[[], Sequence[TableColumn]] | None:
-    """Return a function that returns the columns of a table whose newest write noted this schema, if that is one."""
+_ORDERS: tuple[Callable[[_Instant], str], ...] = (lambda one: one.requested, lambda one: one.completed or one.requested)
+
+
+def _columns(
+    newest: str, noted: dict[str, str], hidden: frozenset[str], settings: dict[str, str]
+) -> HudiColumns | None:
+    """Return the columns of a table with this newest schema, if that is one."""
     try:
-        columns = of_hudi(json.loads(schema or ""), [name for name in _META_NAMES if name not in hidden])
+        return HudiColumns.of(newest, noted, [name for name in _META_NAMES if name not in hidden], settings)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return lambda: columns
 
 
 def _newest(files: Sequence[_DataFile], written: dict[str, set[str]]) -> list[_DataFile]:
@@ -397,7 +409,8 @@ def _take(written: _Written, instant: _Instant, commit: dict[str, Any]) -> None:
         written.replaced |= {(partition, _group_id(group)) for group in groups}
     if schema := (commit.get("extraMetadata") or {}).get(_LATEST_SCHEMA):
         written.schemas.add(schema)
-    written.newest_schema = (commit.get("extraMetadata") or {}).get(_SCHEMA) or written.newest_schema
+    if noted := (commit.get("extraMetadata") or {}).get(_SCHEMA):
+        written.noted[instant.requested] = noted
 
 
 def _group_id(given: Any) -> str:
@@ -426,17 +439,3 @@ def _commit(data: bytes, name: str, room: Room) -> dict[str, Any]:
     except Exception as error:  # fastavro has no error of its own for what it cannot read
         raise ValueError(repr(error)) from error
     return dict(record)
-
-
-def _properties(text: str) -> dict[str, str]:
-    """Return the entries of a Java properties file, one a line."""
-    entries = {}
-    for line in text.splitlines():
-        match = re.fullmatch(r"\s*((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)", line)
-        if match and not line.lstrip().startswith(("#", "!")):
-            entries[_unescaped(match[1])] = _unescaped(match[2])
-    return entries
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)

@@ -76,8 +76,10 @@ class LiveFile:
     whose `loss` says that it is not there, or cut off; `not_excluded` says why. `num_rows` are the file's, those that a
     delete took included. `partition` holds the partition values that are columns' own values, as text, None for NULL.
     `not_excluded` is why nothing that is known of this file proves that its rows, as readers of the table see them, are
-    not there. `unlike` are the top-level columns, under all names that they have had, of which that holds. `file_index`
-    is what a Paimon table has of it.
+    not there. `unproved` are the top-level columns, under all names that they have had, of which that holds, each with
+    why. `file_index` is what a Paimon table has of it. `directories` are folders, and columns that some readers take
+    from them, while others take what the file has: (name, text). `later` are columns that the table got after the file
+    was written: those that it lacks are NULL.
 
     For those who want the rows themselves, `unreadable` is why they are not the table's even after deletes, and
     `unread` are the table's columns whose values the file does not tell, each with why. `own_names` are what the file
@@ -91,7 +93,9 @@ class LiveFile:
     partition: dict[str, str | None] = field(default_factory=dict)
     has_deletes: bool = False
     not_excluded: str | None = None
-    unlike: frozenset[str] = frozenset()
+    unproved: Unproved = frozenset()
+    directories: tuple[tuple[str, str], ...] = ()
+    later: frozenset[ColumnPath] = frozenset()
     file_index: FileIndex | None = None
     is_outside: bool = False
     loss: type[Exception] | None = None
@@ -110,9 +114,18 @@ class LiveFile:
         return (self.loss or UnsupportedError)(without_secrets(said))
 
 
-def unlike_reason(column: str) -> str:
-    """Return why nothing that is known about a column of `LiveFile.unlike` proves anything."""
-    return f"column {column} had another name, id or type when the file was written"
+class StoredColumns(Protocol):
+    """What a table's columns are in its files, where the files' own schemas decide that."""
+
+    @property
+    def no_dataset(self) -> str | None:
+        """Return why the files' own rows and columns are not the table's, or None."""
+
+    def unproved(self, columns: Columns) -> Unproved:
+        """Return the columns of which a file with these leaf columns proves nothing, each with why."""
+
+    def unread(self, file: LiveFile, footer: Footer) -> dict[str, str]:
+        """Return the columns whose values a file does not tell, each with why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +137,7 @@ class Snapshot:
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
     `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
-    `properties` are the settings that the table keeps.
+    `properties` are the settings that the table keeps. `stored` has what is known of columns only with a file's footer.
     """
 
     kind: str
@@ -137,6 +150,7 @@ class Snapshot:
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
     properties: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    stored: StoredColumns | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, each.name) for each in fields(self))
@@ -153,17 +167,18 @@ class Snapshot:
             raise UnsupportedError("some of its rows are deleted, and it is not known which")
         return self.deletes(file)
 
-    def unproved(self, file: LiveFile) -> Unproved:
+    def unproved(self, file: LiveFile, columns: Columns | None = None) -> Unproved:
         """Return the columns of which nothing that is known of a file proves anything, each with why.
 
-        What its footer tells is in `unknown`.
+        Some are known only with the file's leaf `columns`: those that `unproved_in` returns.
         """
-        by_rule = frozenset(self.text_rules.items())
-        return by_rule | {(column, unlike_reason(column)) for column in file.unlike} if file.unlike else by_rule
+        found = file.unproved | self.text_rules.items() if self.text_rules else file.unproved
+        return found if columns is None else found | self.unproved_in(columns)
 
-    def unknown(self, columns: Columns) -> Unproved:
-        """Return the top-level columns of which it is not known where a file with these has them, each with why."""
-        return self.naming.place(columns).unknown
+    def unproved_in(self, columns: Columns) -> Unproved:
+        """Return the columns of which no file with these leaf columns proves anything, each with why."""
+        unknown = self.naming.place(columns).unknown
+        return unknown if self.stored is None else unknown | self.stored.unproved(columns)
 
     @property
     def num_rows(self) -> int | None:
@@ -288,7 +303,8 @@ class TableFiles:
         self.has_filters: bool = any(file.file_index for file in snapshot.files)
         self._numbers = {source: number for number, source in enumerate(sources)}
         self._partitions = {
-            source: constant_partitions(file.partition) for source, file in zip(sources, snapshot.files, strict=True)
+            source: constant_partitions(file.partition, file.directories)
+            for source, file in zip(sources, snapshot.files, strict=True)
         }
 
     @property
@@ -300,8 +316,10 @@ class TableFiles:
             return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.naming.renames or any(file.unlike for file in self.snapshot.files):
-            return "columns may have other names in them"
+        if self.snapshot.stored is not None and self.snapshot.stored.no_dataset:
+            return self.snapshot.stored.no_dataset
+        if self.snapshot.naming.renames or any(file.unproved for file in self.snapshot.files):
+            return "columns may have other names or values in them"
         return None
 
     def partitions(self, source: Source) -> Partitions:

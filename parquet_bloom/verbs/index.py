@@ -523,7 +523,7 @@ def _check_columns(building: _Building, columns: Sequence[IndexedColumn]) -> Non
             if len(leaf.path) > 1:
                 groups.add(format_path(leaf.path[:1]))
         if building.snapshot is not None:
-            unknown |= dict(building.snapshot.unknown(footer))
+            unknown |= dict(building.snapshot.unproved_in(footer))
         missing -= seen.keys()
         if number >= _SURVEYED and not missing:
             break

@@ -33,7 +33,7 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, chan
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
-from parquet_bloom.tables.placement import Unknown
+from parquet_bloom.tables.placement import Columns, Unknown
 from parquet_bloom.tables.snapshots import TableFiles, leaf_at
 from parquet_bloom.values.encoding import why_uncountable
 from parquet_bloom.values.statistics import StatisticsReader
@@ -151,7 +151,13 @@ class Search:
     def unprovable(self, file: LiveFile) -> str | None:
         """Return why nothing that is known of a table's file proves the absence of a key, or None."""
         assert self.snapshot is not None
-        return file.not_excluded or dict(self.snapshot.unproved(file)).get(self.path[0])
+        name = self.path[0]
+        by_path = f"readers may take {name} from the file's path" if name in dict(file.directories) else None
+        return file.not_excluded or dict(self.snapshot.unproved(file)).get(name) or by_path
+
+    def unprovable_in(self, columns: Columns) -> str | None:
+        """Return why a table's file with these columns does not prove the absence of a key, or None."""
+        return None if self.snapshot is None else dict(self.snapshot.unproved_in(columns)).get(self.path[0])
 
     def bound(self, leaf: LeafColumn) -> tuple[KeySet, StatisticsReader]:
         """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
@@ -200,6 +206,8 @@ def _search_file(source: Source, search: Search, kept: TableFilters) -> Plan[_Se
         raise UnsupportedError(NOT_UNICODE)
     footer = yield from footer_of(source, search.cache, search.decryption)
     search.schemas.setdefault(id(footer.leaves), (source, footer))
+    if reason := search.unprovable_in(footer):
+        return _Searched([Hit(None, None, reason)])
     snapshot, path = search.snapshot, search.path
     if snapshot is not None:
         if isinstance(place := snapshot.locate(footer, path), Unknown):
@@ -255,7 +263,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
     filters: list[Filters] = []
     hashes: dict[int, None] = {}  # files of several types have several for a key; probing all of them is right as well
     for source in sources:
-        if (file := search.index.find(source)) is None:
+        if (file := search.index.find(source)) is None or search.unprovable_in(file.schema):
             continue
         leaf = leaf_at(file.schema, search.path, search.snapshot)
         if leaf is None or leaf.index not in file.filters:

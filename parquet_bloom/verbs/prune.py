@@ -324,13 +324,14 @@ class FileEvaluator:
         alike: dict[tuple[IndexedSchema, Partitions, Unproved], tuple[list[Source], list[int], list[int]]] = {}
         for at, (source, number) in enumerate(zip(sources, index.numbers(sources), strict=True)):
             if number is not None and known[at] is None:
-                key = index.schema_of(number), self._partitions(source), self._unproved(source)
+                schema = index.schema_of(number)
+                key = schema, self._partitions(source), self._unproved(source, schema)
                 files = alike.get(key) or alike.setdefault(key, ([], [], []))
                 files[0].append(source)
                 files[1].append(at)
                 files[2].append(number)
         bound = [
-            (IndexedFiles(schema, self._bound(binder, schema, partitions, unproved)), *files)
+            (IndexedFiles(schema, binder.bind(self._leaves(schema), partitions, unproved)), *files)
             for (schema, partitions, unproved), files in alike.items()
         ]
         questions = []
@@ -351,7 +352,7 @@ class FileEvaluator:
         binder = self._binder(frozenset())  # of its own: no file may have these schemas any more
         expected: dict[str, set[int]] = {}
         for schema in index.schemas:
-            group = IndexedFiles(schema, self._bound(binder, schema, Partitions(), frozenset()))
+            group = IndexedFiles(schema, binder.bind(self._leaves(schema), Partitions(), frozenset()))
             for leaf, hashes in group.questions:
                 expected.setdefault(schema.leaves[leaf].name, set()).update(hashes)
         return expected
@@ -370,7 +371,7 @@ class FileEvaluator:
         footer = yield from footer_of(source, self.cache, self.decryption)
         if self.schemas is not None:
             self.schemas.setdefault(id(footer.leaves), (source, footer))
-        bound = self._bound(binder, footer, self._partitions(source), self._unproved(source))
+        bound = binder.bind(self._leaves(footer), self._partitions(source), self._unproved(source, footer))
         filters = (*filters_in_footer(footer), *kept.filters)
         short = None if filters or kept.problem else bound.evaluate_usual(footer)
         verdicts = [] if short is None else (yield from with_tail(footer, short))
@@ -408,10 +409,6 @@ class FileEvaluator:
                 file.footer = file.footer.without_tail()
             self.open_files[source] = bound, file
 
-    def _bound(self, binder: Binder, columns: Columns, partitions: Partitions, unproved: Unproved) -> BoundPredicate:
-        unknown = frozenset() if self.table is None else self.table.snapshot.unknown(columns)
-        return binder.bind(self._leaves(columns), partitions, unproved | unknown)
-
     def _leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
         if self.table is not None:
             return self.table.snapshot.leaves(columns)
@@ -423,8 +420,10 @@ class FileEvaluator:
         seen = None if self.view is None else self.view.partitions(source)
         return source.partitions if seen is None else seen
 
-    def _unproved(self, source: Source) -> Unproved:
-        return frozenset() if self.table is None else self.table.snapshot.unproved(self.table.files[source])
+    def _unproved(self, source: Source, columns: Columns | None = None) -> Unproved:
+        if self.table is None:
+            return frozenset()
+        return self.table.snapshot.unproved(self.table.files[source], columns)
 
     def _keep_changed(self, sources: list[Source], files: list[FileVerdict]) -> None:
         """Do not prune files that were replaced since they were listed, if the store reported it in no other way."""

@@ -164,7 +164,8 @@ class Kept:
         if path in self.files and rid in self._places.of(path):
             return self._keeps(path, self._places.of(path)[rid])
         if path in self.files:
-            return self.files[path] is None
+            # A file without the rows' numbers, as a bootstrap writes it, has one row group.
+            return self.files[path] is None or (not self._places.of(path) and self.files[path] == {0})
         # A file group, of which a log may hold the row.
         group = Path(file).name.partition("_")[0]
         return any(groups is None for name, groups in self.files.items() if group in Path(name).name)

@@ -12,6 +12,8 @@ from real_tables.kinds import Bench, Made, kinds
 import parquet_bloom
 
 KINDS, kind = kinds()
+COLUMNS, kind_of_columns = kinds()
+"""Tables whose files do not hold the columns as readers see them; releases do this differently."""
 
 SMALL = {
     "hoodie.insert.shuffle.parallelism": "1",
@@ -55,8 +57,9 @@ class Table:
             self.options |= each
         self.batches = 0
 
-    def write(self, keys: Iterable[int], operation: str = "upsert", /, **more: str) -> None:
+    def write(self, keys: Iterable[int], operation: str = "upsert", /, *select: str, **more: str) -> None:
         rows = self.bench.rows.frame(self.spark, self.batches, keys=list(keys)).na.fill("none", ["p"])
+        rows = rows.selectExpr(*select) if select else rows
         given = self.options | {"hoodie.datasource.write.operation": operation}
         given |= {key.replace("__", "."): value for key, value in more.items()}
         mode = "append" if self.batches else "overwrite"
@@ -296,3 +299,98 @@ def partial(bench: Bench) -> Made:
     )
     view = View(lambda: located(spark.table(bench.name)), bench.path)
     return Made([view], "k", lambda: parquet_bloom.add(bench.path, ["k"], table=True, replace=True))
+
+
+# ---- columns that files do not hold as readers see them --------------------------------------
+
+PLAIN = ("rid", "k", "s", "n", "e", "day")
+
+
+@kind_of_columns("bootstrap, metadata only")
+def bootstrapped(bench: Bench) -> Made:
+    table, source = Table(bench, {"hoodie.parquet.block.size": "1048576"}), f"{bench.path}.source"
+    bench.rows.frame(bench.spark, 0, keys=range(0, 600, 3)).select(*PLAIN).write.parquet(source)
+    table.write(
+        [],
+        "bootstrap",
+        *PLAIN,
+        hoodie__bootstrap__base__path=source,
+        hoodie__bootstrap__keygen__class=KEYED["hoodie.datasource.write.keygenerator.class"],
+        hoodie__bootstrap__parallelism="1",
+        hoodie__bootstrap__mode__selector=(
+            "org.apache.hudi.client.bootstrap.selector.MetadataOnlyBootstrapModeSelector"
+        ),
+    )
+    table.write(range(1000, 1200, 2), "insert", *PLAIN)
+    return table.made(0)
+
+
+@kind_of_columns("widened by an upsert into logs")
+def widened(bench: Bench) -> Made:
+    table = Table(bench, MOR)
+    older = ("rid", "k", "s", "n", "e", "n as t", "n as w", "n as x")
+    table.write(range(0, 900, 3), "insert", *older)
+    table.write(range(1000, 1300, 2), "insert", *older)
+    newer = ("cast(n as float) n", "cast(e as double) e", "cast(n as string) t", "cast(n as bigint) w")
+    table.write(range(300, 340, 3), "upsert", "rid", "k", "s", *newer, "cast(n as double) x")
+    return table.made(0, 1)
+
+
+def _parted(bench: Bench, column: str, *options: dict[str, str]) -> Made:
+    table = Table(bench, PARTED, *options)
+    select = (*PLAIN, f"{column} as p")
+    table.write(range(0, 600, 3), "insert", *select)
+    table.write(range(300, 500, 3), "upsert", *select)
+    return table.made(0)
+
+
+ODD = "element_at(array('', '__HIVE_DEFAULT_PARTITION__', 'x=y', 'a%2Fb', '007', 'p', null), int(k % 7) + 1)"
+HIVE = {
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
+}
+DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
+
+
+@kind_of_columns("partitions with odd values")
+def odd(bench: Bench) -> Made:
+    return _parted(bench, ODD)
+
+
+@kind_of_columns("Hive partitions with odd values")
+def odd_hive(bench: Bench) -> Made:
+    return _parted(bench, ODD, HIVE)
+
+
+@kind_of_columns("partition columns dropped from the files")
+def dropped(bench: Bench) -> Made:
+    return _parted(bench, ODD, HIVE, DROPPED)
+
+
+@kind_of_columns("partitions of integers")
+def numbered(bench: Bench) -> Made:
+    return _parted(bench, "int(k % 4)", HIVE)
+
+
+@kind_of_columns("partitions of dates")
+def dated(bench: Bench) -> Made:
+    return _parted(bench, "date'2024-01-01' + int(k % 4)", HIVE)
+
+
+@kind_of_columns("partitions of timestamps")
+def timed(bench: Bench) -> Made:
+    return _parted(bench, "timestamp'2024-01-01 05:06:07' + make_interval(0, 0, 0, int(k % 4))")
+
+
+@kind_of_columns("partitions of a timestamp key generator")
+def epochs(bench: Bench) -> Made:
+    generator = {
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+        "hoodie.keygen.timebased.timezone": "UTC",
+    }
+    return _parted(bench, "1704067200L + 86400 * (k % 4)", generator)
+
+
+KINDS |= COLUMNS

@@ -13,6 +13,8 @@ ENGINES = {
     "Delta": "Delta 4.3.1 (delta-spark, Spark 4.1)",
     "Iceberg": "Iceberg 1.11.0 (Spark 4.1)",
     "Hudi": "Hudi 1.1.1 (Spark 3.5)",
+    "Hudi 1.2": "Hudi 1.2.0 (Spark 3.5)",
+    "Hudi 0.15": "Hudi 0.15.0 (Spark 3.5)",
     "Paimon 0.9": "Paimon 0.9.0 (Spark 3.5)",
     "Paimon 1.4": "Paimon 1.4.2 (Java)",
     "Streaming": "Sinks of structured streaming (Spark 4.1)",

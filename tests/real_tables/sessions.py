@@ -87,6 +87,8 @@ _FORMATS = {
     "Delta and Iceberg": ("4.1", _LAKEHOUSE, _JARS),
     "Iceberg": ("4.1", _LAKEHOUSE | _SESSION, _JARS),
     "Hudi": ("3.5", _HUDI, ("hudi-spark3.5-bundle_2.12-1.1.1",)),
+    "Hudi 1.2": ("3.5", _HUDI, ("hudi-spark3.5-bundle_2.12-1.2.0",)),
+    "Hudi 0.15": ("3.5", _HUDI, ("hudi-spark3.5-bundle_2.12-0.15.0",)),
     "Paimon": ("3.5", _PAIMON, ("paimon-spark-3.5-0.9.0",)),
 }
 """For each the PySpark, its settings and the jars, which `.ci/tables` fetches; other versions may lie beside them."""

@@ -31,7 +31,8 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import find, find_flat
 from parquet_bloom.tables import Snapshot, live_sources, open_table, snapshot_of
-from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked, _properties
+from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked
+from parquet_bloom.tables.hudi_properties import properties
 
 COW = ["v6_cow", "v8_cow"]
 MOR = ["v6_mor", "v8_mor"]
@@ -469,7 +470,7 @@ def test_times(unpacked: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_properties_are_javas() -> None:
     text = "#c=1\n!d=2\na.b = c\\:d\\=e\n  f:g\nh\n\ni=\n"
-    assert _properties(text) == {"a.b": "c:d=e", "f": "g", "h": "", "i": ""}
+    assert properties(text) == {"a.b": "c:d=e", "f": "g", "h": "", "i": ""}
 
 
 def test_without_fastavro_the_error_says_so(unpacked: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
