@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from parquet_bloom.tables.columns import TableColumn
+
 _NOTE = "_note"
 """A column that a task fills in its first row, with what it reports of all its files."""
 
@@ -195,7 +197,8 @@ def _understood(
     try:
         predicate = understood(settings, where, frame)
     except PySparkException as error:
-        if snapshot is None or not (snapshot.naming.renames or any(file.partition for file in snapshot.files)):
+        has_others = snapshot is not None and (snapshot.naming.renames or snapshot.stored is not None)
+        if snapshot is None or not (has_others or any(file.partition for file in snapshot.files)):
             raise
         # The table may have a column that this file lacks.
         predicate = Opaque(f"{where} ({str(error).splitlines()[0]})")
@@ -205,6 +208,8 @@ def _understood(
 
 
 def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:
+    if snapshot is not None and snapshot.stored is not None and snapshot.columns is not None:
+        return _empty(spark, snapshot.columns())  # a file may have other types
     frame = spark.read.parquet(for_spark(Settings(spark), name_of(source)))
     if snapshot is None or not snapshot.naming.renames:
         return frame
@@ -212,6 +217,15 @@ def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> 
     pairs = zip(footer.leaves, snapshot.leaves(footer), strict=True)
     names = {leaf.path[0]: renamed.path[0] for leaf, renamed in pairs}
     return frame.toDF(*(names.get(name) or f"{uuid.uuid4()} (not of the table)" for name in frame.columns))
+
+
+def _empty(spark: SparkSession, columns: Iterable[TableColumn]) -> DataFrame:
+    """Return a frame of a table's columns whose types are known."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    known = pa.schema([(column.name, column.type) for column in columns if column.type is not None])
+    return spark.createDataFrame([], from_arrow_schema(known))
 
 
 def _verdicts(

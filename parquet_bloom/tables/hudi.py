@@ -171,7 +171,7 @@ class OpenHudi:
 
         history, reason = self._history(written, is_committed)
         hidden = _hidden(settings)
-        newest = _newest_schema(taken, written.noted) or settings.get("hoodie.table.create.schema")
+        newest = _newest_schema(taken, written.noted) if written.noted else settings.get("hoodie.table.create.schema")
         columns = None if newest is None else _columns(newest, written.noted, hidden, settings)
         reason = why_not_understood(settings) or reason or (None if columns else _NO_SCHEMA)
         groups = self._groups(is_cow)
@@ -330,10 +330,10 @@ def _hidden(settings: dict[str, str]) -> frozenset[str]:
 
 
 def _newest_schema(instants: Sequence[_Instant], noted: dict[str, str]) -> str | None:
-    """Return the schema that the newest write noted; None if which is the newest depends on what is compared."""
+    """Return the schema that the newest write noted; None if the one that began last is not the one that ended last."""
     with_one = [each for each in instants if each.requested in noted]
-    last = {noted[max(with_one, key=key).requested] for key in _ORDERS} if with_one else set()
-    return last.pop() if len(last) == 1 else None
+    newest = {noted[max(with_one, key=key).requested] for key in _ORDERS}
+    return newest.pop() if len(newest) == 1 else None
 
 
 _ORDERS: tuple[Callable[[_Instant], str], ...] = (lambda one: one.requested, lambda one: one.completed or one.requested)

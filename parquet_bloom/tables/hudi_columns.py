@@ -47,7 +47,7 @@ class HudiColumns:
     `paths` are those of all columns, down to the first list or map, and `leaves` those whose type is understood.
     `partitions` are the partition columns, each with why a path does not tell its values, or None. `later` has, for
     the instants of writes, ascending, the paths that the table got after each of them. `declared` are the columns as
-    readers see them: those that are only in paths are texts.
+    readers see them: those that are only in paths are texts, and other partition columns have no known type.
     """
 
     leaves: dict[ColumnPath, LeafColumn]
@@ -72,15 +72,15 @@ class HudiColumns:
         from parquet_bloom.storage.rows import leaves_of
 
         columns = of_hudi(json.loads(newest), meta_columns)
-        names = {column.name for column in columns}
+        names = {column.name.casefold(): column.name for column in columns}
         typed = {column.name: column.type for column in columns if column.type is not None}
         leaves = {leaf.path: leaf for leaf in leaves_of(typed)}
         dropped = is_true(settings, DROPPED)
         reason = why_no_values_in_paths(settings)
-        partitions = {
-            name: reason or (None if dropped else _why_of_other_type(leaves.get((name,))))
-            for name in partition_columns(settings)
-        }
+        partitions = {}
+        for name in partition_columns(settings):
+            known = names.get(name.casefold()) or names.get(name.partition(".")[0].casefold(), name)  # some are nested
+            partitions[known] = reason or (None if dropped else _why_of_other_type(leaves.get((known,))))
         fields = {path: is_null for path, is_null in _paths(newest) if not (dropped and path[0] in partitions)}
         is_bootstrap = bool(settings.get(BOOTSTRAP))
         return cls(
@@ -88,7 +88,10 @@ class HudiColumns:
             frozenset((*fields, *((name,) for name in meta_columns))),
             partitions,
             () if is_bootstrap else _later(schemas, {path for path, is_null in fields.items() if is_null}),
-            (*columns, *(TableColumn(name, pa.string()) for name in partitions if dropped and name not in names)),
+            (
+                *(replace(column, type=None) if partitions.get(column.name) else column for column in columns),
+                *(TableColumn(name, pa.string()) for name in partitions if dropped and name.casefold() not in names),
+            ),
             is_true(settings, HIVE_STYLE),
             dropped,
             is_bootstrap,
@@ -122,7 +125,8 @@ class HudiColumns:
         return f"{leaf.name} is {own.type_name} in the table and {leaf.type_name} in the file"
 
     def _lacking(self, columns: Columns) -> frozenset[ColumnPath]:
-        return self.paths - {_path_to_list(leaf) for leaf in columns.leaves}
+        paths = [_path_to_list(leaf) for leaf in columns.leaves]
+        return self.paths - {path[:end] for path in paths for end in range(1, len(path) + 1)}
 
     # ---- of one file -------------------------------------------------------------------------
 
@@ -152,7 +156,7 @@ class HudiColumns:
     def _texts(self, name: str, folder: str) -> dict[str, None]:
         """Return what readers may take for a column's value in a folder, still encoded."""
         value = folder.partition("=")[2] if "=" in folder else folder
-        is_named = self.is_hive_style and folder.startswith(f"{name}=")
+        is_named = self.is_hive_style and folder.casefold().startswith(f"{name}=".casefold())
         return dict.fromkeys((value,) if is_named else (folder, value))
 
     def unread(self, file: LiveFile, footer: Footer) -> dict[str, str]:

@@ -18,6 +18,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from engines import needs_java, spark
 from files import FIXTURES, unpacked
+from pyspark.sql import functions as F
 
 import parquet_bloom
 from parquet_bloom import spark as bloom
@@ -94,6 +95,27 @@ def test_columns_of_hudi_that_were_something_else_prove_nothing(tmp_path: Path) 
         asked = pa.array([5, 2005, 1005, -1])
         found = candidates(to_arrow(bloom.lookup(spark(), table, column, asked, num_tasks=1)))
         assert found == candidates(parquet_bloom.lookup(table, column, asked).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("name", "wheres"),
+    [
+        ("v9_bootstrap", ["n = 3", "n IS NULL", "_hoodie_record_key = 'k3'"]),
+        ("v9_widened", ["f = 16777217", "t > '10'", "k = 'm3' AND w = 3"]),
+        ("v9_paths", ["p = 'y'", "p IS NULL", "p = 'plain'"]),
+    ],
+)
+def test_columns_that_files_of_hudi_do_not_hold_prove_nothing(name: str, wheres: list[str], tmp_path: Path) -> None:
+    table = unpacked(f"hudi_columns/{name}", tmp_path)
+    for where in wheres:
+        local = parquet_bloom.prune(table, where, timezone="UTC", case_sensitive=False).all_files
+        assert_same(verdicts(bloom.prune(spark(), table, where)), local)
+        judged = verdicts(bloom.prune(spark(), table, F.expr(where)))
+        assert {file.path for file in local if file.is_kept} <= {file.path for file in judged.values() if file.is_kept}
+    column = wheres[0].split()[0]
+    asked = pa.array(["3", "y", "x"]) if column in "pt" else pa.array([3, -1])
+    found = candidates(to_arrow(bloom.lookup(spark(), table, column, asked, num_tasks=1)))
+    assert found == candidates(parquet_bloom.lookup(table, column, asked).to_arrow())
 
 
 def assert_same(judged: dict[str, FileVerdict], local: Sequence[FileVerdict]) -> None:
