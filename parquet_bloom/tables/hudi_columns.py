@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -58,6 +58,10 @@ class HudiColumns:
     is_hive_style: bool = False
     are_dropped: bool = False
     is_bootstrap: bool = False
+    _unproved: dict[int, tuple[Any, Unproved]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_unproved": {}}
 
     @classmethod
     def of(
@@ -79,8 +83,11 @@ class HudiColumns:
         reason = why_no_values_in_paths(settings)
         partitions = {}
         for name in partition_columns(settings):
-            known = names.get(name.casefold()) or names.get(name.partition(".")[0].casefold(), name)  # some are nested
-            partitions[known] = reason or (None if dropped else _why_of_other_type(leaves.get((known,))))
+            known = names.get(name.casefold()) or names.get(name.partition(".")[0].casefold())  # some are nested
+            is_in_paths_alone = dropped and known is None
+            partitions[known or name] = reason or (
+                None if is_in_paths_alone else _why_of_other_type(leaves.get((known or name,)))
+            )
         fields = {path: is_null for path, is_null in _paths(newest) if not (dropped and path[0] in partitions)}
         is_bootstrap = bool(settings.get(BOOTSTRAP))
         return cls(
@@ -106,6 +113,12 @@ class HudiColumns:
 
     def unproved(self, columns: Columns) -> Unproved:
         """Return the columns of which a file with these leaf columns proves nothing, each with why."""
+        known = self._unproved.get(id(columns.leaves))  # the same schema has the same leaves, see `parse_footer`
+        if known is None or known[0] is not columns.leaves:
+            self._unproved[id(columns.leaves)] = known = columns.leaves, self._find_unproved(columns)
+        return known[1]
+
+    def _find_unproved(self, columns: Columns) -> Unproved:
         names = {path[0] for path in self.paths}
         found: dict[str, str] = {}
         for leaf in columns.leaves:

@@ -33,6 +33,7 @@ from parquet_bloom.storage.cache import Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.local_files import new_file
+from parquet_bloom.storage.partitions import PARTITION
 from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.values.matching import KeyTable
 from parquet_bloom.verbs.checks import Checks
@@ -360,6 +361,8 @@ class _Answer:
         stored = stored_columns(table.snapshot, live, footer, columns)
         if (reason := stored.unread.get(path[0])) is not None:
             raise UnsupportedError(reason)
+        if path[0] in stored.constants:
+            raise UnsupportedError(PARTITION)
         if live.own_names is None:
             leaf = table.snapshot.find(footer, path)
         elif (own := stored.names.get(path[0])) is None:

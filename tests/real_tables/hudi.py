@@ -308,7 +308,9 @@ PLAIN = ("rid", "k", "s", "n", "e", "day")
 
 @kind_of_columns("bootstrap, metadata only")
 def bootstrapped(bench: Bench) -> Made:
-    table, source = Table(bench, {"hoodie.parquet.block.size": "1048576"}), f"{bench.path}.source"
+    # Of a bootstrap with a metadata table, Hudi 1.2.0 fails to commit.
+    plain = {"hoodie.parquet.block.size": "1048576", "hoodie.metadata.enable": "false"}
+    table, source = Table(bench, plain), f"{bench.path}.source"
     bench.rows.frame(bench.spark, 0, keys=range(0, 600, 3)).select(*PLAIN).write.parquet(source)
     table.write(
         [],

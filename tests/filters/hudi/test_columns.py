@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from parquet_bloom import LiteralError, UnsupportedError, absent, find, index, lookup, prune
+from parquet_bloom.tables.hudi import _Instant, _newest_schema
+from parquet_bloom.tables.hudi_columns import HudiColumns
 from parquet_bloom.tables.hudi_properties import _BY_VALUE, _UNDERSTOOD
+from parquet_bloom.tables.snapshots import LiveFile
 
 pytestmark = pytest.mark.usefixtures("mtime_stable")
 
@@ -107,7 +110,7 @@ def test_find_returns_the_rows_that_hudi_reads_or_says_which_files_it_left_out(
 @pytest.mark.parametrize("name", NAMES)
 def test_no_live_key_is_called_absent(name: str, unpack: Callable[[str], Lake]) -> None:
     lake = unpack(name)
-    for column in lake.types.keys() - {"p" if name.endswith("dropped") else ""}:
+    for column in lake.types:
         keys = list({value for key in lake.rows if (value := lake.value(key, column)) is not None})
         try:
             found = absent(lake.root, column, keys, timezone="UTC")
@@ -267,3 +270,48 @@ def test_the_documentation_has_what_is_understood() -> None:
     names = set(re.findall(r"`([A-Za-z._]+\*?)`", page))
     assert _UNDERSTOOD.keys() <= names
     assert {one.rpartition(".")[2] for one in _BY_VALUE} <= names
+
+
+@pytest.mark.parametrize(("fields", "column"), [("P", "p"), ("st.a:SIMPLE", "st"), ("p", "p")])
+def test_partition_columns_are_those_of_the_schema_in_any_case(fields: str, column: str) -> None:
+    settings = {
+        "hoodie.table.partition.fields": fields,
+        "hoodie.table.keygenerator.type": "SIMPLE",
+        "hoodie.datasource.write.drop.partition.columns": "true",
+    }
+    nested = {"type": "record", "name": "st", "fields": [{"name": "a", "type": "long"}]}
+    kinds = {"p": "string", "st": nested}
+    schema = {"type": "record", "name": "t", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+    for dropped in ("true", "false"):
+        settings["hoodie.datasource.write.drop.partition.columns"] = dropped
+        columns = HudiColumns.of(json.dumps(schema), {}, (), settings)
+        file = columns.placed(LiveFile("x/f", "x/f", 1, None), "x", "1")
+        assert {name for name, _ in (*file.unproved, *file.directories)} == {column}
+        assert bool(file.unproved) == (column == "st")
+
+
+def test_a_column_that_is_not_null_by_default_is_not_known() -> None:
+    def schema(**fields: Any) -> str:
+        return json.dumps({"type": "record", "name": "t", "fields": [{"name": n} | f for n, f in fields.items()]})
+
+    older = schema(k={"type": "string"})
+    newest = schema(
+        k={"type": "string"},
+        a={"type": ["null", "long"], "default": None},
+        b={"type": "long", "default": 5},
+        c={"type": {"type": "record", "name": "c", "fields": [{"name": "d", "type": "long", "default": 1}]}},
+        e={"type": {"type": "array", "items": "long"}},
+    )
+    columns = HudiColumns.of(newest, {"10": older, "20": newest}, (), {})
+    later = [columns.placed(LiveFile("f", "f", 1, None), "", instant).later for instant in ("05", "10", "15", "25")]
+    assert later == [{("a",), ("e",)}, {("a",), ("e",)}, frozenset(), frozenset()]
+    assert columns.paths == {("k",), ("a",), ("b",), ("c", "d"), ("e",)}
+    bootstrapped = HudiColumns.of(newest, {"10": older}, (), {"hoodie.bootstrap.base.path": "s3://x"})
+    assert bootstrapped.placed(LiveFile("f", "f", 1, None), "", "05").later == frozenset()
+
+
+def test_two_writers_that_left_different_schemas_keep_everything() -> None:
+    first, second = (_Instant(f"{n}", f"{9 - n}", "commit", "") for n in (1, 2))
+    assert _newest_schema([first, second], {"1": "a", "2": "a"}) == "a"
+    assert _newest_schema([first, second], {"1": "a", "2": "b"}) is None
+    assert _newest_schema([first, second], {"1": "a"}) == "a"
