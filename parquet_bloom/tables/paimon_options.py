@@ -124,7 +124,8 @@ def require_newest_state(options: Mapping[str, str], branch: str | None, root: s
     for name, value in options.items():
         if not _STATE_FAMILIES.fullmatch(name) or _is_understood(name, value) or (name, value) == _own(branch):
             continue
-        advice = f"; name the branch that you mean, such as {root}$branch_{value}" if name.endswith("branch") else ""
+        is_branch = name in ("branch", "scan.fallback-branch", "scan.primary-branch")
+        advice = f", or name the branch that you mean, such as {root}$branch_{value}" if is_branch else ""
         raise UnsupportedError(
             f"{root} has the option {name}={value}, with which its readers may see other rows than those of its newest "
             f"snapshot, and that is not supported; remove the option{advice}"

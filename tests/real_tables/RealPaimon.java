@@ -337,6 +337,7 @@ public final class RealPaimon {
                             SchemaChange.setOption("scan.fallback-delta-branch", "delta")),
                     false);
         }
+        writeTo(name, "20251231", 3, 0, 200);
         writeTo(name + "$branch_snapshot", "20260101", 0, 0, 900);
         writeTo(name + "$branch_delta", "20260102", 1, 300, 1200);
         writeTo(name + "$branch_delta", "20260103", 2, 0, 200);
