@@ -441,8 +441,8 @@ def build_index(
     try:
         return building.run(set_to=columns)
     except PermissionError as error:  # in a store, which does not tell before
-        problem = f"the index cannot be written to {building.folder.name}: {describe_error(error)}"
-        raise UnsupportedError(f"{problem}; {SAY_WHERE}") from error
+        problem = f"{describe_error(error)}; if the index may not lie in {building.folder.name}"
+        raise PermissionError(f"{problem}, {SAY_WHERE}") from error
 
 
 def purge(
