@@ -541,3 +541,16 @@ def test_instants_of_a_key_file_that_are_stored_as_int96_stay_what_they_are(tmp_
         YEAR_9999 * 10**6 + 999_999,
         -62_135_596_800 * 10**6,
     ]
+
+
+def test_a_uuid_may_be_text_and_text_is_no_uuid(tmp_path: Path) -> None:
+    path = tmp_path / "uuids.parquet"
+    values = COLUMNS["uuid"].slice(0, 4)
+    pq.write_table(pa.table({"k": values, "text": [str(one) for one in values.to_pylist()], "row": range(4)}), path)
+    wanted = str(values[NEXT].as_py())
+    for condition in (parquet_bloom.col("k") == wanted, parquet_bloom.col("k").isin([wanted]), f"k = '{wanted}'"):
+        assert find(path, condition).to_arrow()["row"].to_pylist() == [NEXT]
+    with pytest.raises(LiteralError, match="its text, or its 16 bytes"):
+        find(path, column="k", keys=["no UUID"])
+    with pytest.raises(LiteralError, match="cannot be compared"):
+        absent(path, "text", values)  # which engines compare as text, or as UUIDs
