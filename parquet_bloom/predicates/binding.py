@@ -331,7 +331,7 @@ class Binder:
         )
 
     def _readings(self, leaf: LeafColumn, value: Any) -> list[Reading]:
-        literals = readings(leaf, value, self._timezone)
+        literals = readings(leaf, value, self._timezone, is_spark=self._view is not None)
         if isinstance(literals, Opaque):
             return [Reading((), literals.text, literals.text)]
         return [self._reading(leaf, literal) for literal in literals]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -15,24 +16,27 @@ from parquet_bloom.values.literals import DecimalLiteral, FloatLiteral, Timestam
 from parquet_bloom.values.text import zone_of
 
 
-def readings(leaf: LeafColumn, value: Any, timezone: str | None = None) -> tuple[Any, ...] | Opaque:
+def readings(
+    leaf: LeafColumn, value: Any, timezone: str | None = None, *, is_spark: bool = False
+) -> tuple[Any, ...] | Opaque:
     """Return the literals to pass to `encode_literal` for this leaf, more than one if the value can mean several.
 
-    With the session's `timezone`, instants become local times for a column that has these. Returns `Opaque` with the
-    reason if they prove nothing. Raises `LiteralError` if the column cannot hold them.
+    With the session's `timezone`, TIMESTAMP literals become all local times that Spark takes for the same instant, if
+    the column has such times; if no other engine reads it (`is_spark`), literals with a zone, too. Returns `Opaque`
+    with the reason if they prove nothing. Raises `LiteralError` if the column cannot hold them.
     """
     if (reason := why_untrusted(leaf)) and leaf.physical_type is not PhysicalType.BOOLEAN:
         return Opaque(reason)
     match value:
         case Listed():
-            return _as_listed(leaf, readings(leaf, value.value, timezone), value)
+            return _as_listed(leaf, readings(leaf, value.value, timezone, is_spark=is_spark), value)
         case Text(text, others):
             return _typed_texts(leaf, (text, *others))
         case TimestampText(text):
-            return _on_its_clock(leaf, _typed_timestamp(leaf, text), timezone, is_instant=True)
+            return _local_times(leaf, _typed_timestamp(leaf, text), timezone, zones=(False, True)[: 1 + is_spark])
         case Number() if leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE):
             return (float(value),)
-    return _on_its_clock(leaf, value, timezone, is_instant=False)
+    return _local_times(leaf, value, timezone, zones=(True,)) if is_spark else (value,)
 
 
 def _as_listed(leaf: LeafColumn, literals: tuple[Any, ...] | Opaque, listed: Listed) -> tuple[Any, ...] | Opaque:
@@ -61,11 +65,16 @@ def is_float(leaf: LeafColumn) -> bool:
     return is_half or leaf.physical_type in (PhysicalType.FLOAT, PhysicalType.DOUBLE)
 
 
-def _on_its_clock(leaf: LeafColumn, value: Any, timezone: str | None, *, is_instant: bool) -> tuple[Any, ...] | Opaque:
-    """Return a time as local times, if the column has these or dates: Spark casts it to compare it with an instant."""
+def _local_times(
+    leaf: LeafColumn, value: Any, timezone: str | None, *, zones: Sequence[bool]
+) -> tuple[Any, ...] | Opaque:
+    """Return a time with a zone, or without one, as `zones` has it, for a column of local times or of dates.
+
+    Spark casts such a column to compare it with an instant.
+    """
     kind, literal = leaf.logical_type.name if leaf.logical_type else None, normalize_literal(value)
     is_local = kind == "DATE" or (kind == "TIMESTAMP" and not is_adjusted(leaf))
-    if timezone is None or not is_local or not isinstance(literal, Timestamp) or not (literal.utc or is_instant):
+    if timezone is None or not is_local or not isinstance(literal, Timestamp) or literal.utc not in zones:
         return (value,)
     try:
         return local_times(literal, zone_of(timezone))

@@ -15,7 +15,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.format.schema import ColumnPath
-from parquet_bloom.predicates.tree import MIRRORED, And, Comparison, Constant, In, IsNull, Not, Opaque, Or, Predicate
+from parquet_bloom.predicates.tree import (
+    MIRRORED,
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Opaque,
+    Or,
+    Predicate,
+    require_shallow,
+)
 from parquet_bloom.values.literals import EPOCH_ORDINAL, Timestamp
 
 if TYPE_CHECKING:
@@ -28,9 +40,9 @@ def predicate_of(column: Any, frame: DataFrame) -> Predicate:
     try:
         while plan.nodeName() == "Project":  # that Spark puts around a condition on `_metadata`
             plan = plan.child()
-        return _predicate(_tree(plan.condition()))
+        return require_shallow(_predicate(_tree(plan.condition())))
     except Exception as error:  # other versions of Spark may have other methods
-        return Opaque(f"{column} ({error})")
+        return Opaque(f"{column} ({str(error).partition(chr(10))[0]})")
 
 
 # ---- Spark's tree ------------------------------------------------------------------------

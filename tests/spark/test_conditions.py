@@ -261,7 +261,7 @@ def test_parts_that_are_not_understood_do_not_lose_the_others(lake: Path, sessio
     is_odd = functions.udf(lambda number: number % 2 == 1, "boolean")
     for other, text in (
         (is_odd("k"), "<lambda>(k)"),
-        (functions.rand(7) >= 0, "rand(7) >="),
+        (functions.rand(7) >= 0, "rand(7"),
         (col("_metadata.file_name") == "1.parquet", "_metadata"),
         (col("date") <= functions.current_date(), "current_date()"),
     ):
