@@ -122,7 +122,7 @@ def test_every_verb(server, lake):
     before = snapshot(lake.parent)
     done = run("-c", VERBS, server, cwd=lake.parent)
     assert done.stdout.splitlines()[-1:] == ["all is well"], done.stderr[-3000:]
-    assert done.stderr.count("; with Spark Connect, pass the condition as text") == 1
+    assert done.stderr.count("; with Spark Connect, pass the condition as text") == 2
     assert snapshot(lake.parent) == before
 
 
