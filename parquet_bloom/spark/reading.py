@@ -333,10 +333,10 @@ def _of_table(
     storage_options: StorageOptions,
 ) -> Lake | None:
     """Return the live files of the one table that is given; None if no path is that of a table."""
-    path = next((path for path in given if table_at(path, storage_options)), None)
-    if path is None:
+    tables = ((path, kind) for path in given if (kind := table_at(path, storage_options)))
+    if (table := next(tables, None)) is None:
         return None
-    kind, why = str(table_at(path, storage_options)), None
+    (path, kind), why = table, None
     if kind != "Delta":  # whose reader is Spark's own, with the table's schema
         why = f"{kind}'s reader is not Spark's"
     elif len(given) > 1 or options:
