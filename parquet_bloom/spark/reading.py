@@ -143,6 +143,9 @@ class Lake:
     whole: DataFrame | None = None
     """All files, if Spark has listed them."""
 
+    reads_twice: bool = False
+    """Whether Spark reads a file more than once, for several paths name it."""
+
     is_whole: bool = True
     """Whether Spark would read no other files below the paths."""
 
@@ -212,7 +215,7 @@ class Lake:
     @cached_property
     def is_sure(self) -> bool:
         """Whether Spark reads each file once, with its folders as the partition columns."""
-        if _may_overlap(self.paths):
+        if self.reads_twice:
             return False
         if self.partition_names is None:  # then files with other folders may be ones that it does not read
             return len(self._names) < 2 and None not in self._names
@@ -313,7 +316,8 @@ def lake_of(
     if len(given) == 1:  # as if they had been found below it
         top = resolve(given[0], None, storage_options)[1].rstrip("/")
         sources = [replace(source, relative=source.path.removeprefix(top).lstrip("/")) for source in sources]
-    lake = Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole)
+    twice = _reads_twice(whole, len(names), given)
+    lake = Lake(spark, settings, given, whole.schema, sources, options, partition_names, whole, twice)
     if not lake.is_sure and (folders := _partition_folders(whole)):
         read = [source for source in sources if _folder_of(source) in folders]
         if folders == set(map(_folder_of, read)):  # else they are spelled in another way
@@ -394,8 +398,16 @@ def _partition_names(frame: DataFrame) -> frozenset[str] | None:
         return None
 
 
+def _reads_twice(frame: DataFrame, num_names: int, paths: Sequence[str]) -> bool:
+    """Return whether a plain read takes a file more than once; if Spark does not say, whether that may be."""
+    try:
+        return int(frame._jdf.queryExecution().analyzed().relation().location().allFiles().size()) > num_names
+    except Exception:  # as above
+        return _may_overlap(paths)
+
+
 def _may_overlap(paths: Sequence[str]) -> bool:
-    """Return whether paths may name a file twice: Spark then reads it twice."""
+    """Return whether several paths may name one file."""
     if any(map(_is_glob, paths)):
         return len(paths) > 1 or "{" in paths[0]
     ordered = sorted(f"{path.rstrip('/')}/" for path in paths)
