@@ -545,10 +545,11 @@ def test_a_link_out_of_a_table_is_refused(tmp_path: Path, link: str) -> None:
     assert (out / "x.parquet").read_bytes() == data
 
 
-def test_links_of_plain_directories_are_followed(tmp_path: Path) -> None:
+def test_links_of_plain_directories_are_read(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     (tmp_path / "out").mkdir()
     pq.write_table(table(20, 100), tmp_path / "out/x.parquet")
     (tmp_path / "plain/linked.parquet").symlink_to(tmp_path / "out/x.parquet")
-    assert [row.status for row in add(tmp_path / "plain", "id").rows] == ["written"]
+    assert [row.status for row in add(tmp_path / "plain", "id").rows] == ["refused"]
+    assert [row.status for row in add(tmp_path / "plain", "id", follow_links=True).rows] == ["written"]
     assert not inspect(tmp_path / "plain").errors
