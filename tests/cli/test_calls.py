@@ -255,10 +255,10 @@ def spark_calls(monkeypatch, tmp_path):
         ("index show a --at b", "index.show('a', at='b')"),
         ("sql 'DROP BLOOMFILTER INDEX ON a' --at b", "execute('DROP BLOOMFILTER INDEX ON a', at='b')"),
         ("prune a -w x=1 --index b", "prune(['a'], 'x=1', index='b')"),
-        ("lookup a -c x -k k --index b", "lookup(['a'], 'x', 'k', index='b')"),
-        ("lookup a -c x -k k --absent --index b", "absent(['a'], 'x', 'k', index='b')"),
+        ("lookup a -c x -k k --index b", "lookup(['a'], 'x', Path('k'), index='b')"),
+        ("lookup a -c x -k k --absent --index b", "absent(['a'], 'x', Path('k'), index='b')"),
         ("find a -w x=1 --index b", "find(['a'], 'x=1', index='b')"),
-        ("erase a -c x -k k -y --index b", "erase(['a'], 'x', 'k', index='b')"),
+        ("erase a -c x -k k -y --index b", "erase(['a'], 'x', Path('k'), index='b')"),
         (
             "index create a -c x -c y --fpp 0.01 --ndv 10 --max-expected-fpp 0.5 --jobs 2",
             "index.create('a', ['x', 'y'], fpp=0.01, ndv=10, max_expected_fpp=0.5, jobs=2)",
@@ -311,7 +311,7 @@ def test_what_is_not_given_has_the_same_default(calls):
             "erase a -c x -k k -n --keep-empty --any-name",
             "erase(s, ['a'], 'x', Path('k'), dry_run=True, keep_empty=True, any_name=True)",
         ),
-        ("erase a -c x -k k -y --index b", "erase(s, ['a'], 'x', 'k', index='b')"),
+        ("erase a -c x -k k -y --index b", "erase(s, ['a'], 'x', Path('k'), index='b')"),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod --ledger l.json --ledger-keys plain",
             "erase(s, 'n.t', 'x', Path('k'), table='iceberg', catalog='prod', ledger='l.json', ledger_keys='plain')",
