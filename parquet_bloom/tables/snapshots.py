@@ -172,7 +172,7 @@ class Snapshot:
 
         Some are known only with the file's leaf `columns`: those that `unproved_in` returns.
         """
-        found = file.unproved | self.text_rules.items() if self.text_rules else file.unproved
+        found = file.unproved.union(self.text_rules.items())
         return found if columns is None else found | self.unproved_in(columns)
 
     def unproved_in(self, columns: Columns) -> Unproved:

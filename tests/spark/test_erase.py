@@ -165,7 +165,7 @@ def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) ->
 
     done = erase_from_table(
         *(root, "id", read_keys([3, 25], "id")), timezone=None, dry_run=False, strict=False, table=True, catalog=None,
-        batch=100, where=None, max_commits_per_minute=None,
+        batch=100, index=None, where=None, max_commits_per_minute=None,
         record=None, jobs=None, storage_options=None, progress=None, write=write,
     )  # fmt: skip
     assert (done.rows_erased, done.errors, len(plans)) == (2, (), 2)

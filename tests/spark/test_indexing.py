@@ -53,12 +53,6 @@ def test_the_index_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (state.built, state.rows[0].files) == (5, 5)
     assert parquet_bloom.index.refresh(root).built == 0
     assert parquet_bloom.prune(root, "id = '3-4'").totals.files_kept == 1
-    # Spark reads a table's folder as the plain files that are there, under their own names.
-    options = {"recursiveFileLookup": "true"}
-    (name,) = session.read.options(**options).parquet(root).columns
-    frame = bloom.read(session, root, f"`{name}` = '3-4'", exact=False, options=options)
-    assert [row[0] for row in frame.collect()] == ["3-4"]
-    assert len(frame.inputFiles()) == 2  # with the dead one, which is not in the index
 
 
 def test_spark_reads_a_folder_and_the_one_above_alike_before_and_after(tmp_path: Path, mtime_stable: None) -> None:

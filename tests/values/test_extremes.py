@@ -39,7 +39,7 @@ def of_numpy(value: pa.Scalar) -> str:
 
 INSIDE: dict[str, pa.Scalar] = {
     "nanoseconds": pa.scalar(1, pa.timestamp("ns")),
-    "time": pa.scalar(1, pa.time64("ns")),
+    "time": pa.scalar(1, pa.time64("us")),
     "date": pa.scalar(1, pa.date32()),
     "text": pa.scalar("é"),
 }

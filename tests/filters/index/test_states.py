@@ -28,7 +28,7 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS
 from parquet_bloom.storage.listing import LOCAL, Source
 
 COLUMNS = ("id", "c0")
-SCHEMAS = tuple(schema_json(LEAVES[:count], [None] * count) for count in (2, 5))
+SCHEMAS = tuple(schema_json(LEAVES[:count], [(None,) * len(leaf.path) for leaf in LEAVES[:count]]) for count in (2, 5))
 PROBLEM = "the filter's false positive rate of 0.5 would be above 0.1"
 
 
