@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,10 +21,13 @@ ENGINES = {
     "Streaming": "Sinks of structured streaming (Spark 4.1)",
 }
 
+CONDITIONS = os.environ.get("PARQUET_BLOOM_CONDITIONS", "100")  # as in asking.py
+
 HEAD = """# Tables tried
 
-`.ci/tables` lets each engine write tables of every kind. It asks 100 random conditions and some hundred keys of each
-table, of its current and of its earlier states, and compares our answers with the rows that the engine returns.
+`.ci/tables` lets each engine write tables of every kind. It asks {conditions} random conditions and some hundred
+keys of each table, of its current and of its earlier states, and compares our answers with the rows that the engine
+returns.
 
 **{lost} of {asked} questions lost a row**: in all others, every row that the engine returned was in a row
 group that we kept.
@@ -57,7 +61,11 @@ class Notes:
 
 def main(folder: Path) -> None:
     results = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    print(HEAD.format(lost=sum(r["lost"] for r in results), asked=f"{sum(r['asked'] for r in results):,}"))
+    print(
+        HEAD.format(
+            lost=sum(r["lost"] for r in results), asked=f"{sum(r['asked'] for r in results):,}", conditions=CONDITIONS
+        )
+    )
     notes = Notes()
     for engine, title in ENGINES.items():
         ours = [result for result in results if result["engine"] == engine]
