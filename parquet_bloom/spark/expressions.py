@@ -178,7 +178,7 @@ def _typed_column(node: _Node) -> tuple[ColumnPath, Any]:
 
 
 def _definition(reference: _Node) -> _Node:
-    """Return what a reference in the `With` around it stands for."""
+    """Return the expression that a reference names in a `With` around it."""
     above: _Node | None = reference
     while above is not None:
         for definition in above.children[1:] if above.kind == "With" else ():
