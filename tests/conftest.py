@@ -24,6 +24,9 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
+# The readers of the tests' files are the engines that are installed: what others lose is for the tests of hazards.
+os.environ["PARQUET_BLOOM_READERS"] = "duckdb>=2,datafusion>=55,clickhouse>=26.9.2,deltalake>=1.6.3,polars,spark"
+
 # Spark's programs here are short: they take a third less time if Java does not compile them at length, and start in a
 # sixth less if it does not verify Spark's classes.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"

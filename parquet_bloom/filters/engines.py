@@ -1,14 +1,24 @@
-"""Which engines use a filter, and which would fail because of it.
+"""Which engines use a filter, and which of their releases lose rows because of one.
 
-Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with correct
-and with wrong filters (docs/pages/interop.md); the rules of other engines are from their source code.
+Measured with DuckDB 2.0, DataFusion 55, ClickHouse 26.9 and Spark 4.3 on files of every type, with correct and with
+wrong filters, and with the releases of two years on files without and with ours (docs/pages/interop.md); the rules of
+other engines are from their source code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Literal
+
+from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, Repetition
+from parquet_bloom.values.statistics import may_have_nulls
 
 DUCKDB, DATAFUSION, CLICKHOUSE, SPARK = "DuckDB", "DataFusion", "ClickHouse", "Spark"
+DELTALAKE, TRINO = "deltalake", "Trino"
 _ALL = frozenset({DUCKDB, DATAFUSION, CLICKHOUSE, SPARK})
 _NONE: frozenset[str] = frozenset()
 
@@ -38,6 +48,7 @@ _USERS: dict[str, frozenset[str]] = {
     "DECIMAL INT32": _ALL - {CLICKHOUSE},
     "DECIMAL INT64": _ALL - {CLICKHOUSE},
     "DECIMAL FIXED_LEN_BYTE_ARRAY": frozenset({DATAFUSION, SPARK}),
+    "DECIMAL FIXED_LEN_BYTE_ARRAY under 16 bytes": frozenset({DATAFUSION, SPARK}),
     "DECIMAL BYTE_ARRAY": _NONE,
     "DECIMAL over 38 digits": frozenset({DUCKDB}),
     "DATE": frozenset({DUCKDB, SPARK}),
@@ -63,32 +74,185 @@ def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
     return tuple(sorted(engines))
 
 
-def hazards(leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str, ...]:
-    """Return a sentence for each engine that fails, or gives wrong answers, because of a valid filter."""
-    warnings = []
-    if num_bytes & (num_bytes - 1):
-        warnings.append("Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two")
-        warnings.append("Impala misreads a bitset whose size is not a power of two")
-    elif num_bytes < 64:
-        warnings.append("Impala needs a bitset of at least 64 bytes")
-    if num_bytes > 128 * 1024 * 1024:
-        warnings.append("Arrow C++ and parquet-java reject a bitset over 128 MiB")
-    if not has_length:
-        warnings.append("Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing")
+# ---- hazards -----------------------------------------------------------------------------
+
+MEASURED = date(2026, 11, 23)
+"""When the table of hazards was measured."""
+
+_RECENT = date(2024, 11, 23)
+"""24 months before: nobody is expected to read with releases that are older."""
+
+_RELEASES = {
+    DUCKDB: "1.2.2 2025-04-08, 1.3.2 2025-07-08, 1.4.5 2026-06-17, 1.5.0 2026-03-09, 1.5.6 2026-09-28, "
+    "2.0.0 2026-10-21",
+    DATAFUSION: "43.1.0 2024-12-12, 45.2.0 2025-02-24, 49.0.0 2025-08-29, 52.0.0 2026-02-23, 53.0.0 2026-04-13, "
+    "54.0.0 2026-06-29, 54.1.0 2026-10-05, 55.0.0 2026-10-12",
+    DELTALAKE: "1.0.2 2025-06-02, 1.2.1 2025-10-21, 1.4.2 2026-02-09, 1.5.1 2026-04-21, 1.6.0 2026-05-18, "
+    "1.6.3 2026-08-21, 1.6.6 2026-09-24",
+    CLICKHOUSE: "26.1.2 2026-03-02, 26.3.9 2026-05-11, 26.5.1 2026-06-08, 26.7.3 2026-09-11, 26.9.2 2026-09-28",
+    SPARK: "3.5.9 2026-07-16, 4.3.0 2026-10-30",
+    "Polars": "2.1.0 2026-10-25",
+    TRINO: "483 2026-10-19",
+    "parquet-java": "1.17.0",
+    "pyarrow": "26.0.1",
+    "hyparquet": "1.31.5",
+    "rugo": "0.5.6",
+    "arrow-rs": "60.1.0",
+    "parquet-go": "0.32.0",
+    "arrow-go": "18.8.0",
+}
+"""The releases that were tried, oldest first, and when they came out where a hazard may depend on it."""
+
+MANY_ROW_GROUPS = 300
+"""From so many row groups on ClickHouse is said to lose rows: seen from 500 on, and in none of 100."""
+
+When = Literal["always", "nulls", "many row groups", "other type"]
+"""Which of the columns of a kind: all; those with NULLs; those of files with `MANY_ROW_GROUPS`; those of which a table
+has another type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """What an engine's releases, from `since` up to and without `mended`, lose because of valid filters.
+
+    `since` is None if the oldest one that was tried does, `mended` if the newest one does. What `is_reported` by others
+    was not tried. `source` is an issue of the engine's; else it was found here.
+    """
+
+    engine: str
+    since: str | None
+    mended: str | None
+    kinds: frozenset[str]
+    loses: str
+    source: str = ""
+    when: When = "always"
+    is_reported: bool = False
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """The releases that were tried which it concerns, oldest first."""
+        return tuple(version for version in releases(self.engine) if self.concerns(version))
+
+    def concerns(self, version: str) -> bool:
+        """Return whether a release is one of these."""
+        from packaging.version import Version
+
+        release = Version(version)
+        is_before = self.mended is None or release < Version(self.mended)
+        return is_before and (self.since is None or release >= Version(self.since))
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether it was seen in a release that was less than 24 months old when the table was measured."""
+        dates = releases(self.engine)
+        return not self.is_reported and any((dates[version] or MEASURED) > _RECENT for version in self.tried)
+
+    def __str__(self) -> str:
+        if self.is_reported:
+            which = f"{self.since} (reported, not tried)" if self.since else "(reported, not tried)"
+        elif self.mended is None:
+            which = f"up to {self.tried[-1]}"
+        else:
+            which = f"{self.since} to {self.tried[-1]}" if self.since else f"before {self.mended}"
+        return f"{self.engine} {which} loses rows {self.loses}"
+
+
+_SHORT_DECIMALS = frozenset({"DECIMAL FIXED_LEN_BYTE_ARRAY under 16 bytes"})
+_ALL_KINDS = frozenset(_USERS)
+_OF_CLICKHOUSE = frozenset(kind for kind, engines in _USERS.items() if CLICKHOUSE in engines)
+_STRINGS = frozenset({"STRING", "BYTE_ARRAY"})
+
+HAZARDS = (
+    Hazard(DATAFUSION, None, "55.0.0", _SHORT_DECIMALS, "for every =", "apache/datafusion#22994"),
+    Hazard(
+        *(DELTALAKE, None, "1.6.3", _SHORT_DECIMALS),
+        "for every =, and does not find them to delete, update or merge",
+        "apache/datafusion#22994",
+    ),
+    Hazard(
+        *(DUCKDB, "1.5.0", "2.0.0", frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})),
+        "for = and joins, of bytes that it prints escaped",
+        "duckdb/duckdb#23053",
+    ),
+    Hazard(DUCKDB, None, None, frozenset({"FLOAT16"}), "for every =: it hashes FLOAT16 as FLOAT"),
+    Hazard(
+        *(DUCKDB, None, None, frozenset({"DECIMAL over 38 digits"})),
+        "for every =: it hashes decimals of over 38 digits as DOUBLE",
+    ),
+    Hazard(
+        *(CLICKHOUSE, None, "26.5", _STRINGS, "for = in files of many row groups", "chdb-io/chdb#587"),
+        when="many row groups",
+    ),
+    Hazard(
+        *(CLICKHOUSE, "26.5", "26.9.2", _OF_CLICKHOUSE),
+        "that are NULL where it reads the column as not Nullable, and so NULL as 0 or ''",
+        "ClickHouse/ClickHouse#112580",
+        when="nulls",
+    ),
+    Hazard(
+        *(TRINO, None, None, frozenset({"UINT32"})),
+        "where a table calls the column a BIGINT: it has no unsigned integers",
+        "trinodb/trino#30544",
+    ),
+    Hazard(
+        *(TRINO, None, None, _ALL_KINDS),
+        "where the table's type of the column is not the file's",
+        "trinodb/trino#30544",
+        when="other type",
+    ),
+    Hazard(
+        *("Doris", None, None, _ALL_KINDS),
+        "of files of several row groups",
+        "apache/doris#65487",
+        is_reported=True,
+    ),
+    Hazard(
+        *("StarRocks", "3.5.10", None, _ALL_KINDS),
+        "of conditions with OR",
+        "StarRocks/starrocks#69898",
+        is_reported=True,
+    ),
+)
+
+
+@cache
+def releases(engine: str) -> dict[str, date | None]:
+    """Return the releases of an engine that were tried, oldest first, and when they came out."""
+    found: dict[str, date | None] = {}
+    for one in _RELEASES.get(engine, "").split(","):
+        version, _, day = one.strip().partition(" ")
+        if version:
+            found[version] = date.fromisoformat(day) if day else None
+    return found
+
+
+def known_engines() -> tuple[str, ...]:
+    """Return the engines of which hazards, or none, are known."""
+    return tuple(dict.fromkeys([*_RELEASES, *(hazard.engine for hazard in HAZARDS)]))
+
+
+def hazards(footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = None) -> tuple[Hazard, ...]:
+    """Return what engines lose because of valid filters on a file's column, of which `table_leaf` is a table's type."""
     kind = _column_kind(leaf)
-    if kind == "FLOAT16":
-        warnings.append("DuckDB hashes FLOAT16 as FLOAT and returns no rows")
-    if kind == "DECIMAL over 38 digits":
-        warnings.append("DuckDB hashes decimals of over 38 digits as DOUBLE and returns no rows")
-    if kind == "UINT32":
-        warnings.append("Trino has no unsigned integers, and loses rows where a table calls the column a BIGINT")
-    return tuple(warnings)
+    return tuple(one for one in HAZARDS if kind in one.kinds and _is_there(one.when, footer, leaf, table_leaf))
 
 
-def loses_rows_of(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
-    """Return whether an engine loses rows because of a filter on a file's column of which a table has another type.
+def _is_there(when: When, footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None) -> bool:
+    match when:
+        case "always":
+            return True
+        case "nulls":
+            return not leaf.is_repeated and may_have_nulls(footer, leaf)
+        case "many row groups":
+            return footer.num_row_groups >= MANY_ROW_GROUPS
+        case "other type":
+            return table_leaf is not None and _hashes_otherwise(table_leaf, leaf)
 
-    Trino 483 hashes a value of the table's type, unless that is a decimal or a time (trinodb/trino#30544).
+
+def _hashes_otherwise(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
+    """Return whether Trino hashes a value of the table's type where the filter has the file's.
+
+    Trino 483 does so unless the table's type is a decimal or a time (trinodb/trino#30544).
     """
     own = table_leaf.logical_type
     return (
@@ -96,6 +260,19 @@ def loses_rows_of(table_leaf: LeafColumn, leaf: LeafColumn) -> bool:
         and table_leaf.physical_type is not leaf.physical_type
         and (own is None or own.name not in ("DECIMAL", "TIME", "TIMESTAMP"))
     )
+
+
+def hazards_of_filter(num_bytes: int, *, has_length: bool) -> Iterator[str]:
+    """Yield a sentence for each engine that fails, or gives wrong answers, because of a filter's size or place."""
+    if num_bytes & (num_bytes - 1):
+        yield "Arrow C++ and older ClickHouse reject a bitset whose size is not a power of two"
+        yield "Impala misreads a bitset whose size is not a power of two"
+    elif num_bytes < 64:
+        yield "Impala needs a bitset of at least 64 bytes"
+    if num_bytes > 128 * 1024 * 1024:
+        yield "Arrow C++ and parquet-java reject a bitset over 128 MiB"
+    if not has_length:
+        yield "Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing"
 
 
 def _is_map_key(leaf: LeafColumn) -> bool:
@@ -116,6 +293,8 @@ def _column_kind(leaf: LeafColumn) -> str:
             return str(logical)
         case "DECIMAL" if logical.precision > 38:
             return "DECIMAL over 38 digits"
+        case "DECIMAL" if leaf.type_length is not None and leaf.type_length < 16:
+            return f"DECIMAL {physical} under 16 bytes"
         case "DECIMAL":
             return f"DECIMAL {physical}"
         case "TIME" if logical.is_adjusted_to_utc:

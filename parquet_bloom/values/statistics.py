@@ -216,3 +216,14 @@ def _damaged_writer(created_by: str, *, is_decimal: bool, is_of_any_width: bool)
 
 
 _SORTS_ANY_WIDTH = ("parquet-mr", "parquet-cpp-arrow")
+
+
+def may_have_nulls(footer: Footer, leaf: LeafColumn) -> bool:
+    """Return whether a column may hold NULLs, as far as the footer's counts of them tell."""
+    if not leaf.max_definition_level:
+        return False
+    records = footer.chunk_records(leaf)
+    if records is not None:
+        return any(not record.flags & HAS_NULL_COUNT or record.null_count for record in records)
+    statistics = (chunk and chunk.statistics for _, _, chunk in footer.chunks((leaf,)))
+    return any(one is None or one.null_count != 0 for one in statistics)

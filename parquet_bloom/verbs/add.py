@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from parquet_bloom.filters.readers import readers_of
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.storage.listing import PathLike, StorageOptions
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, add_files
@@ -33,6 +34,8 @@ def add(
     batch: int = BATCH,
     where: Any = None,
     max_commits_per_minute: float | None = None,
+    readers: str | Sequence[str] | None = None,
+    accept_hazards: bool = False,
     dry_run: bool = False,
     keep_mtime: bool = False,
     force: bool = False,
@@ -80,6 +83,11 @@ def add(
         where: With `table=`: only files of these partitions, by a condition on partition columns alone, such as
             `day >= '2026-01-01'`. Files whose partition values are not understood are refused.
         max_commits_per_minute: With `table=`: how many commits a minute may have, for tables that others write to.
+        readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`. A column on
+            which one of these would lose rows because of filters is left out, with the reason. By default the
+            environment variable `PARQUET_BLOOM_READERS` names them; where it does not, any release of the last two
+            years may read them.
+        accept_hazards: Also give those columns filters.
         dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
         force: Change files even inside a Delta, Iceberg, Hudi or Paimon table, whose readers may then fail.
@@ -143,6 +151,7 @@ def add(
             any_name=any_name,
             in_place=in_place,
             rates=rates_of(columns),
+            readers=readers_of(readers, accept_hazards=accept_hazards),
             is_advised=auto,
         )
         return add_files(

@@ -25,8 +25,9 @@ from parquet_bloom.errors import (
     ParquetBloomError,
     UnsupportedError,
 )
-from parquet_bloom.filters import engines
+from parquet_bloom.filters.engines import Hazard, hazards
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
+from parquet_bloom.filters.readers import ANYONE, Readers
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.recovery import find_whole_state
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
@@ -107,6 +108,7 @@ class AddOptions:
     refuse, and a file with nothing left to do is not written. Columns are those that the table of `snapshot` calls so,
     and so are they shown; `table_leaves` are the table's own, by path. `rates` are those of single columns; `fpp` is
     that of the others.
+    `readers` say which hazards of filters count.
     `is_advised`: `advise` chose the columns, of which a file need not have any, and has warned of files that are not
     Parquet.
     """
@@ -127,6 +129,7 @@ class AddOptions:
     in_place: bool = False
     rates: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     table_leaves: Mapping[tuple[str, ...], LeafColumn] = field(default_factory=dict)
+    readers: Readers = ANYONE
     is_advised: bool = False
 
     def __post_init__(self) -> None:
@@ -158,13 +161,22 @@ class AddOptions:
         """Return why a file's leaf gets no filter, or None."""
         if reason := why_unbuildable(leaf):
             return f"{leaf.type_name} cannot have a filter: {reason}"
-        own = self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
-        if own is not None and engines.loses_rows_of(own, leaf):
-            return (
-                f"the table reads this file's {leaf.type_name} as {own.type_name}: with a filter Trino would look for "
-                "a value of the table's type, and lose rows; rewrite the file first"
-            )
+        if reason := self.readers.why_none(self._hazards(footer, leaf)):
+            return f"{leaf.type_name} is left out: {reason}"
         return None
+
+    def notes(self, footer: Footer, leaves: Iterable[LeafColumn]) -> Iterator[str]:
+        """Yield what readers lose by how they read columns that get filters, or because of the file."""
+        found: dict[Hazard, list[str]] = {}
+        for leaf in leaves:
+            for hazard in filter(self.readers.are_told, self._hazards(footer, leaf)):
+                found.setdefault(hazard, []).append(self.name(footer, leaf))
+        for hazard, names in found.items():
+            yield f"{hazard}: {', '.join(names)}"
+
+    def _hazards(self, footer: Footer, leaf: LeafColumn) -> tuple[Hazard, ...]:
+        own = self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
+        return hazards(footer, leaf, own)
 
 
 @dataclass(slots=True)
@@ -287,6 +299,7 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
             _plan_chunk(plan, row_group, leaf, chunk, present.get((row_group, leaf.index)), options)
         if not options.allow_large:
             _require_moderate(plan, options)
+        plan.notes += options.notes(footer, {leaf.index: leaf for _, leaf, _ in plan.build}.values())
     except (ParquetBloomError, OSError) as error:
         plan.error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
     return plan

@@ -15,6 +15,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters import engines
 from parquet_bloom.filters.parquet import groups, why_distrusted
+from parquet_bloom.filters.readers import ANYONE
 from parquet_bloom.filters.stored import (
     OtherFilter,
     TableFilters,
@@ -306,7 +307,10 @@ def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafCol
         ndv=bloom.estimated_ndv,
         folds_to=bloom.folded_to(FOLD_FPP).num_bytes,
         used_by=engines.users(leaf, bloom.num_bytes),
-        hazards=engines.hazards(leaf, bloom.num_bytes, has_length=length is not None),
+        hazards=(
+            *(str(one) for one in engines.hazards(footer, leaf) if ANYONE.are_told(one)),
+            *engines.hazards_of_filter(bloom.num_bytes, has_length=length is not None),
+        ),
         untrusted=why_untrusted(leaf) or why_uncountable(leaf),
         problem=None if why_untrusted(leaf) else why_distrusted(footer, row_group, leaf, bloom),
     )

@@ -18,6 +18,7 @@ from interop.matrix.programs import pins
 from kinds import KINDS, footer_of, write_kind
 
 from parquet_bloom.filters import engines
+from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn
 
 PARQUET_JAVA = "1.17.0"  # in the jars of pyspark
@@ -64,21 +65,25 @@ def test_add_refuses_the_columns_of_tables_that_lose_rows(tmp_path: Path):
     for name, widened in WIDENED.items():
         pq.write_table(pa.table({"v": pa.nulls(1, widened.arrow)}), tmp_path / name, store_decimal_as_integer=True)
         table_leaf = footer_of(tmp_path / name).leaves[0]
-        leaf = footer_of(write_kind(tmp_path / "of the file", widened.kind)).leaves[1]
+        footer = footer_of(write_kind(tmp_path / "of the file", widened.kind))
         cells = [engine["reads widened"][name] for engine in MATRIX.values() if "reads widened" in engine]
         answers = {each["answer"] for cell in cells for each in (cell, cell["IN"])}
         assert len(cells) == 6
         assert answers <= {"yes", "no", "cannot", "loses rows"}
-        assert engines.loses_rows_of(table_leaf, leaf) == ("loses rows" in answers), name
+        hazards = engines.hazards(footer, footer.leaves[1], table_leaf)
+        assert any(one.when == "other type" for one in hazards) == ("loses rows" in answers), name
 
 
 @pytest.fixture(scope="module")
-def leaves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LeafColumn]:
-    """The column of each row of the matrix."""
+def leaves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Footer, LeafColumn]]:
+    """The file and the column of each row of the matrix."""
     folder = tmp_path_factory.mktemp("rows")
-    found = {kind: footer_of(write_kind(folder / kind, kind)).leaves[1] for kind in KINDS}
-    nested = {leaf.name: leaf for leaf in footer_of(write_nested(folder / "nested", "")).leaves}
-    return found | {row: nested[name] for row, name in NESTED.items()}
+    found = {kind: footer_of(write_kind(folder / kind, kind)) for kind in KINDS}
+    nested = footer_of(write_nested(folder / "nested", ""))
+    by_name = {leaf.name: leaf for leaf in nested.leaves}
+    return {kind: (footer, footer.leaves[1]) for kind, footer in found.items()} | {
+        row: (nested, by_name[name]) for row, name in NESTED.items()
+    }
 
 
 @pytest.mark.parametrize("engine", NAMED)
@@ -88,6 +93,7 @@ def test_inspect_names_the_engines_that_the_matrix_names(leaves, engine):
     uses = {row for row, cell in cells.items() if cell["answer"] in ("yes", "loses rows")}
     uses_lists = {row for row, cell in cells.items() if cell["IN"]["answer"] in ("yes", "loses rows")}
     loses = {row for row, cell in cells.items() if cell["answer"] == "loses rows"}
-    assert uses == uses_lists == {row for row, leaf in leaves.items() if engine in engines.users(leaf, 64)}
-    hazards = {row: engines.hazards(leaf, 64, has_length=True) for row, leaf in leaves.items()}
-    assert loses == {row for row, warnings in hazards.items() if any(engine in warning for warning in warnings)}
+    assert uses == uses_lists == {row for row, (_, leaf) in leaves.items() if engine in engines.users(leaf, 64)}
+    hazards = {row: engines.hazards(footer, leaf) for row, (footer, leaf) in leaves.items()}
+    open_ = {row for row, ones in hazards.items() if any(one.engine == engine and not one.mended for one in ones)}
+    assert loses == open_

@@ -223,7 +223,8 @@ def check_use(files: dict[str, Path], engine: str, ask: Callable[[Path, str], li
     `ask` returns the sorted row numbers that the engine finds in a file for `ROW`'s value in one of `LEAVES`.
     """
     used, harmed, refused, warned = set(), set(), set(), set()
-    for leaf in footer_of(files["plain"]).leaves[1:]:
+    footer = footer_of(files["plain"])
+    for leaf in footer.leaves[1:]:
         truth = ask(files["plain"], leaf.name)
         assert ROW in truth
         assert ask(files["ours"], leaf.name) == truth
@@ -235,7 +236,7 @@ def check_use(files: dict[str, Path], engine: str, ask: Callable[[Path, str], li
             harmed.add(leaf.name)
         if why_unbuildable(leaf):
             refused.add(leaf.name)
-        if any(engine in hazard for hazard in engines.hazards(leaf, 64, has_length=True)):
+        if any(one.engine == engine and not one.mended for one in engines.hazards(footer, leaf)):
             warned.add(leaf.name)
     assert used == users_of(files["plain"], engine)
     assert harmed <= refused & warned
