@@ -33,6 +33,7 @@ from parquet_bloom.cli.options import (
     engine_options,
     force_option,
     format_options,
+    hazards_option,
     index_option,
     jobs_option,
     json_option,
@@ -48,6 +49,7 @@ from parquet_bloom.cli.options import (
     partitions_option,
     paths_argument,
     quiet_option,
+    readers_option,
     root_argument,
     storage_option,
     storage_options,
@@ -222,6 +224,8 @@ def probe(
 @partitions_option
 @pace_option
 @catalog_option
+@readers_option
+@hazards_option
 @click.option("--allow-large", is_flag=True, help="Also write filters that are larger than their file.")
 @output_option
 @dry_run_option
@@ -333,6 +337,8 @@ def add(
 )
 @click.option("--fpp", type=float, help="The false-positive rate of the filters. [default: what fits each column]")
 @click.option("--price", type=float, metavar="MONEY", help="What reading 1 TB costs, to show what lookups save.")
+@readers_option
+@hazards_option
 @timezone_option
 @catalog_option
 @as_of_option
@@ -370,7 +376,11 @@ def advise(
             **options,
         )
     if output_format == "table":
-        narrowed = columns or where or any(options[name] for name in ("queries", "keys", "catalog", "as_of"))
+        narrowed = (
+            columns
+            or where
+            or any(options[name] for name in ("queries", "keys", "readers", "accept_hazards", "catalog", "as_of"))
+        )
         print_advice(advice, with_price=options["price"] is not None, can_add=not narrowed)
     else:
         print_rows(advice, output_format, advice.rows, advice.errors)
@@ -908,6 +918,7 @@ def index() -> None:
 @click.option("--fpp", type=float, default=0.1, show_default=True, help="The false-positive rate of a file's filter.")
 @click.option("--ndv", type=click.IntRange(1), help="Size a file's filter for at most this many distinct values.")
 @click.option("--max-expected-fpp", type=float, help="Do not keep filters with a worse rate.")
+@click.option("--readers", metavar="ENGINES", help="The engines that read the files, for `add` to go by.")
 @at_option
 @catalog_option
 @outside_option

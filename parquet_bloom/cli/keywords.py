@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 OPTIONS = {
+    "accept_hazards": "--accept-hazards",
     "advice": "--advise",
     "all": "--all",
     "allow_large": "--allow-large",
@@ -34,6 +35,7 @@ OPTIONS = {
     "policy": "--policy",
     "price": "--price",
     "queries": "--queries",
+    "readers": "--readers",
     "restore": "--restore",
     "storage_options": "--storage-option",
     "table": "--table",

@@ -116,6 +116,17 @@ keep_mtime_option: Decorator = click.option("--keep-mtime", is_flag=True, help="
 strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
 
 
+readers_option: Decorator = click.option(
+    "--readers",
+    metavar="ENGINES",
+    help="The engines that read the files, such as 'duckdb>=2,datafusion>=55'; columns on which they would lose rows "
+    "are left out.",
+)
+hazards_option: Decorator = click.option(
+    "--accept-hazards", is_flag=True, help="Leave no column out because readers would lose rows."
+)
+
+
 def key_file(_context: click.Context, _parameter: click.Parameter, name: str | None) -> Path | None:
     """Return the file of keys that was named; - is standard input."""
     return None if name is None else Path("/dev/stdin" if name == "-" else name)

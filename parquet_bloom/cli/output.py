@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.probe import Probe
     from parquet_bloom.verbs.recover import Recovered
     from parquet_bloom.verbs.report import Report
+    from parquet_bloom.verbs.retrofit import SkippedColumn
     from parquet_bloom.verbs.verdicts import Pruning
     from parquet_bloom.verbs.verify import Verification, VerifiedFile
 
@@ -181,7 +182,7 @@ def _refuse(path: str, error: str) -> None:
     say(f"{path}: {as_options(error)}", color="red", err=True)
 
 
-def _print_refused(files: Iterable[Any]) -> None:
+def _print_refused(files: Iterable[Any], shared: Container[str] = ()) -> None:
     """Print the files that were refused; of many with the same reason, the first one and how many there are."""
     by_reason: dict[str, list[Any]] = {}
     for file in files:
@@ -190,14 +191,19 @@ def _print_refused(files: Iterable[Any]) -> None:
     for reason, alike in by_reason.items():
         names = [_name(file) for file in alike]
         if len(names) > _MOST_NAMED:
-            names = [f"{names[0]} and {count_text(len(names) - 1, 'more file')}, which --json names"]
+            names = [_of_files(names)]
         for name in names:
             _refuse(name, f"refused: {reason}")
         for file in alike:
-            _print_notes(file)
+            _print_notes(file, shared)
 
 
 _MOST_NAMED = 3
+
+
+def _of_files(names: Sequence[str]) -> str:
+    others = f" and {count_text(len(names) - 1, 'more file')}, which --json names" if len(names) > 1 else ""
+    return f"{names[0]}{others}"
 
 
 def _name(file: Any) -> str:
@@ -206,9 +212,11 @@ def _name(file: Any) -> str:
     return str(file.path) if output == file.path else f"{file.path} -> {output}"
 
 
-def _print_notes(file: Any) -> None:
+def _print_notes(file: Any, shared: Container[str] = ()) -> None:
+    """Print the notes on a file, but not those that it shares with others."""
     for note in file.notes:
-        say(as_options(note), 2, color="yellow")
+        if note not in shared:
+            say(as_options(note), 2, color="yellow")
 
 
 def _show(table: Table) -> None:
@@ -449,11 +457,11 @@ def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
             say("Saved is the price of what 1,000 lookups no longer read.", 2)
         if can_add:
             say(_HOW_TO_ADD.get(advice.table_kind, _HOW_TO_ADD[None]), 2)
-    for verdict in ("has filters", "not worth it", "not possible"):
+    for verdict in ("left out", "has filters", "not worth it", "not possible"):
         if rows := by_verdict.get(verdict):
             table = Table("column", "why", texts=("why",))
             for row in rows:
-                table.add(row.column, row.reason)
+                table.add(row.column, as_options(row.reason))
             say(f"{verdict}:")
             _show(table)
 
@@ -603,11 +611,19 @@ def print_errors(errors: Iterable[FailedFile]) -> None:
 
 def print_added(added: Added, told: str | None = None) -> None:
     """Print the outcome of each file: how many filters, or `told` instead of that."""
+    skipped: dict[SkippedColumn, list[str]] = {}
+    noted: dict[str, list[str]] = {}
+    for row in added.rows:
+        for column in row.skipped_columns:
+            skipped.setdefault(column, []).append(_name(row))
+        for note in row.notes:
+            noted.setdefault(note, []).append(_name(row))
+    shared = {note: names for note, names in noted.items() if len(names) > 1}
+    for column, names in skipped.items():
+        _refuse(_of_files(names), f"column {column.column} skipped: {column.reason}")
     for row in added.rows:
         name = _name(row)
         filters, size = told or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
-        for column in row.skipped_columns:
-            _refuse(name, f"column {column.column} skipped: {column.reason}")
         if row.error:
             continue
         if row.status == "unchanged":
@@ -618,8 +634,10 @@ def print_added(added: Added, told: str | None = None) -> None:
             worst = max((f.fpp for f in row.filters), default=0.0)
             rate = f", false positives at most {percent_text(worst)}" if row.filters else ""
             say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
-        _print_notes(row)
-    _print_refused(added.rows)
+        _print_notes(row, shared)
+    _print_refused(added.rows, shared)
+    for note, names in shared.items():
+        say(f"{_of_files(names)}: {as_options(note)}", color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
 
@@ -655,6 +673,8 @@ def print_index(state: IndexState, output_format: str, gone: str = "index droppe
                 percent_text(row.fpp),
             )
         _show(table)
+        if state.readers is not None:
+            say(f"readers: {state.readers}", 2)
         for row in state.rows:
             for problem in row.problems:
                 say(f"{row.column}: without a filter: {problem}", 2, color="yellow")

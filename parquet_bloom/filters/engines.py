@@ -231,6 +231,11 @@ def known_engines() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_RELEASES, *(hazard.engine for hazard in HAZARDS)]))
 
 
+def is_known(leaf: LeafColumn) -> bool:
+    """Return whether it was tried what engines make of filters on columns of this kind."""
+    return _column_kind(leaf) in _USERS
+
+
 def hazards(footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = None) -> tuple[Hazard, ...]:
     """Return what engines lose because of valid filters on a file's column, of which `table_leaf` is a table's type."""
     kind = _column_kind(leaf)

@@ -143,12 +143,16 @@ class Segment(Record):
 
 @dataclass(frozen=True, slots=True)
 class Version(Record):
-    """A state of the index. If segments have rows for the same data file and column, the last segment's is used."""
+    """A state of the index. If segments have rows for the same data file and column, the last segment's is used.
+
+    `readers` are those of the data files, by which `add` goes; versions that do not name them have none.
+    """
 
     number: int = 0
     columns: tuple[IndexedColumn, ...] = ()
     segments: tuple[Segment, ...] = ()
     format: int = FORMAT
+    readers: str = ""
 
     @property
     def name(self) -> str:
@@ -195,6 +199,7 @@ class Version(Record):
     def _require_sound(self) -> None:
         """Raise `ValueError` or `TypeError` where a field has no value that a writer gives it."""
         counts: list[Any] = [self.number]
+        _require(isinstance(self.readers, str), self.readers)
         for column in self.columns:
             _require(isinstance(column.column, str), column)
             _require({type(column.fpp), type(column.max_expected_fpp)} <= {int, float}, column)

@@ -11,8 +11,10 @@ A directory has one index whatever it is called: by a relative path, by a URL, o
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from parquet_bloom.storage import system
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import (
     PathLike,
+    Source,
     StorageOptions,
     is_directory,
     is_local,
@@ -101,6 +104,23 @@ def indexes_of(
     options: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     folders = (folder_of(root, at, **options), folder_inside(root, **options))
     return [folder for folder in folders if folder is not None and is_directory(folder.fs, folder.path, literal=True)]
+
+
+def folders_of(sources: Sequence[Source]) -> list[str]:
+    """Return the folders of files; in a store, of which each look is a request, the one above them all."""
+    folders = [*dict.fromkeys(posixpath.dirname(source.path) for source in sources)]
+    return folders if not sources or sources[0].is_local else [posixpath.commonpath(folders)]
+
+
+def indexes_above(fs: Any, folders: Iterable[str]) -> Iterator[tuple[str, Folder]]:
+    """Yield those of these folders, and of the folders above them, that have an index, each with the index's."""
+    seen: set[str] = set()
+    for folder in folders:
+        while folder and folder not in seen:
+            seen.add(folder)
+            for index in indexes_of(folder, filesystem=fs)[:1]:
+                yield folder, index
+            folder = posixpath.dirname(folder) if folder != "/" else ""
 
 
 def moving_advice(root: str) -> str:

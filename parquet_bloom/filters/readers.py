@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from parquet_bloom.filters.engines import Hazard, known_engines
+from parquet_bloom.errors import UnsupportedError
+from parquet_bloom.filters.engines import Hazard, hazards, is_known, known_engines
+from parquet_bloom.filters.index_folder import folders_of, indexes_above
+from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.storage.listing import Source, StorageOptions, resolve
+from parquet_bloom.tables import Snapshot, fsspec_options
+from parquet_bloom.tables.wishes import readers_property
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -23,12 +31,14 @@ _OTHER_NAMES = {"delta-rs": "deltalake", "pyspark": "spark"}
 class Readers:
     """The readers of files; by default anyone, with any release that is not too old.
 
-    `named` has the releases of each engine. `accepts`: whatever they lose is no reason to do without filters.
+    `named` has the releases of each engine. `accepts`: whatever they lose is no reason to do without filters. Of those
+    that the caller `is_given`, no table and no index knows better.
     """
 
     named: Mapping[str, SpecifierSet] | None = None
     text: str = ""
     accepts: bool = field(default=False, kw_only=True)
+    is_given: bool = field(default=False, kw_only=True)
 
     def lose_rows(self, hazard: Hazard) -> bool:
         """Return whether a column with this hazard is to have no filter.
@@ -38,37 +48,43 @@ class Readers:
         if self.accepts:
             return False
         if self.named is None:
-            return hazard.is_recent and hazard.when in ("always", "other type")
+            return _is_recent(hazard) and hazard.when in ("always", "other type")
         releases = self.named.get(hazard.engine)
-        return releases is not None and any(map(hazard.concerns, _least(releases, hazard)))
+        return releases is not None and _concerns(hazard, releases)
 
     def are_told(self, hazard: Hazard) -> bool:
         """Return whether a hazard of filters that are written, or there already, is to be told."""
-        return self.lose_rows(hazard) or (self.named is None and not self.accepts and hazard.is_recent)
+        return self.lose_rows(hazard) or (self.named is None and not self.accepts and _is_recent(hazard))
 
-    def why_none(self, hazards: Iterable[Hazard]) -> str | None:
-        """Return why a column with these hazards gets no filter and what to do, or None."""
-        losing = [hazard for hazard in hazards if self.lose_rows(hazard)]
+    def why_left_out(self, footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = None) -> str | None:
+        """Return why a file's column gets no filter, and what to do, or None; `table_leaf` is its type in a table."""
+        anyhow = "add it all the same with accept_hazards=True"
+        if not self.accepts and not is_known(leaf):
+            return f"no engine was tried with filters on such columns; {anyhow}"
+        losing = [hazard for hazard in hazards(footer, leaf, table_leaf) if self.lose_rows(hazard)]
         if not losing:
             return None
         mended = ",".join(f"{one.engine.lower()}>={one.mended}" for one in losing if one.mended)
         such = f", such as {mended}" if mended else ""
         name = "say who reads the files" if self.named is None else "name other releases"
-        anyhow = "add it all the same with accept_hazards=True"
         return f"{'; '.join(map(str, losing))}; {name} with readers={such}, or {anyhow}"
 
 
 ANYONE = Readers()
 
 
-def readers_of(
-    given: str | Sequence[str] | None = None, *, accept_hazards: bool = False, remembered: str | None = None
-) -> Readers:
+Given: TypeAlias = str | Sequence[str] | Readers | None
+"""Readers as callers give them: `duckdb>=2,datafusion>=55`, or several such, or as they are known already."""
+
+
+def readers_of(given: Given = None, *, accept_hazards: bool = False, remembered: str | None = None) -> Readers:
     """Return the readers that were given, or else `remembered`, or else named by the environment, or anyone.
 
     They are such as `duckdb>=2,datafusion>=55`. Raises `ValueError` for an engine of which no hazard is known, nor that
     there is none, and for what is no version.
     """
+    if isinstance(given, Readers):
+        return given
     text = ",".join([given] if isinstance(given, str) else given) if given is not None else remembered
     where = "readers=" if given is not None else f"the remembered readers {remembered!r}:"
     if text is None:
@@ -81,7 +97,58 @@ def readers_of(
         raise ValueError(f"{where} {error}") from None
     if not named:
         raise ValueError(f"{where} names no reader")
-    return Readers(named, text.strip(), accepts=accept_hazards)
+    return Readers(named, text.strip(), accepts=accept_hazards, is_given=given is not None)
+
+
+def settled(readers: Readers, sources: Sequence[Source]) -> Readers:
+    """Return the readers of files: those given, or else those that the indexes above the files remember, or these.
+
+    Raises `ValueError` where one file's may not be another's.
+    """
+    return _settled(readers, sources[0].fs, folders_of(sources)) if sources else readers
+
+
+def settled_of_table(readers: Readers, snapshot: Snapshot, storage_options: StorageOptions) -> Readers:
+    """Return the readers of a table: those given, or else by its property, or the index beside it, or these."""
+    fs, root = resolve(snapshot.root, None, fsspec_options(storage_options))
+    return _settled(readers, fs, [root.rstrip("/")], readers_property(snapshot.properties))
+
+
+def _settled(readers: Readers, fs: Any, folders: Sequence[str], remembered: str | None = None) -> Readers:
+    if readers.is_given or readers.accepts:
+        return readers
+    if remembered is None:
+        known = _known_to_indexes(fs, folders)
+        if known and (len(known) < len(folders) or len({*known.values()}) > 1):
+            folder, text = min(known.items())
+            raise ValueError(
+                f"an index names the readers of {folder} ({text}), but the other files may have others; say whose to "
+                "go by with readers=, or give the folders one by one"
+            )
+        remembered = next(iter(known.values()), None)
+    if remembered is not None:
+        readers = readers_of(remembered=remembered)
+    return replace(readers, is_given=True)
+
+
+def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
+    """Return the readers that the nearest index above each folder remembers, where one does."""
+    from parquet_bloom.filters.index import LOG, newest
+
+    indexes: dict[str, str] = {}
+    for root, folder in indexes_above(fs, folders):
+        try:
+            latest = newest(folder)
+        except UnsupportedError as error:
+            LOG.warning("%s: which readers it remembers is not known: %s", folder.name, error)
+            continue
+        if latest is not None and latest.version.readers:
+            indexes[root.rstrip("/")] = latest.version.readers
+    known = {}
+    for below in folders:
+        if above := [root for root in indexes if f"{below}/".startswith(f"{root}/")]:
+            known[below] = indexes[max(above, key=len)]
+    return known
 
 
 def _parsed(text: str) -> dict[str, SpecifierSet]:
@@ -102,6 +169,17 @@ def _parsed(text: str) -> dict[str, SpecifierSet]:
         except InvalidSpecifier:
             raise ValueError(f"cannot read {part.strip()!r}; write such as {lower}>=1.2 or {lower}==1.2.*") from None
     return named
+
+
+@cache
+def _is_recent(hazard: Hazard) -> bool:
+    return hazard.is_recent
+
+
+@lru_cache(maxsize=1024)
+def _concerns(hazard: Hazard, releases: SpecifierSet) -> bool:
+    """Return whether a hazard is one of these releases."""
+    return any(map(hazard.concerns, _least(releases, hazard)))
 
 
 def _least(releases: SpecifierSet, hazard: Hazard) -> Iterator[str]:

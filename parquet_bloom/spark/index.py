@@ -31,6 +31,7 @@ def create(
     fpp: float = 0.1,
     ndv: int = 1_000_000,
     max_expected_fpp: float = 1.0,
+    readers: str | Sequence[str] | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> IndexState:
@@ -44,6 +45,7 @@ def create(
         at=at,
         catalog=catalog,
         allow_outside=allow_outside,
+        readers=readers,
         storage_options=storage_options,
         elsewhere=elsewhere,
     )

@@ -25,6 +25,8 @@ from parquet_bloom.errors import (
     describe_error,
     not_found,
 )
+from parquet_bloom.filters.readers import readers_of
+from parquet_bloom.filters.readers import settled as settled_readers
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.results import arrow_schema, to_row
 from parquet_bloom.spark.conditions import LOG
@@ -85,6 +87,8 @@ def add(
     replace: bool = False,
     fill_lengths: bool = False,
     output: PathLike | None = None,
+    readers: str | Sequence[str] | None = None,
+    accept_hazards: bool = False,
     dry_run: bool = False,
     keep_mtime: bool = False,
     force: bool = False,
@@ -102,6 +106,8 @@ def add(
     Files are checked and written one by one: a file that cannot be done right, or is deleted meanwhile, is a row with
     the status `refused` and its error, and the others go on. A call that was interrupted can be repeated: files that
     are done are `unchanged`. Raises `ColumnNotFoundError` for a column that no file has.
+
+    The readers are those that the driver knows of: the executors' environments name none.
     """
     paths, storage_options = settled(spark, paths, storage_options)
     options = {
@@ -112,6 +118,7 @@ def add(
         "max_bytes": max_bytes,
         "replace": replace,
         "fill_lengths": fill_lengths,
+        "readers": readers_of(readers, accept_hazards=accept_hazards),
         "dry_run": dry_run,
         "keep_mtime": keep_mtime,
         "force": force,
@@ -120,7 +127,7 @@ def add(
         "follow_links": follow_links,
         "storage_options": storage_options,
     }
-    work = Retrofit(add_here, FileAdded, options)
+    work = _Adding(add_here, FileAdded, options)
     return retrofit(spark, paths, work, output=output, description="adding filters", progress=progress)
 
 
@@ -200,6 +207,7 @@ def carried_out(
         sources = parquet_only(find(given, storage_options=work.options["storage_options"]))
     if output is None:
         sources = to_change(sources, follow_links=work.options["follow_links"])
+    work = work.of(sources)
     targets = targets_of(sources, given, output)
     there = _there(sources, targets, output)
     items = [
@@ -393,6 +401,10 @@ class Retrofit:
         """Return that nothing was done to a file."""
         return self.record(item.path, item.target or item.path, "refused", item.size, error=error)  # type: ignore[arg-type]
 
+    def of(self, sources: list[Source]) -> Retrofit:
+        """Return the work with what the driver knows of the files."""
+        return self
+
     def finish(self, written: list[Source]) -> None:
         """Do what is to be done once, on the driver, after files were written."""
 
@@ -437,3 +449,13 @@ class Retrofit:
         if row.status != "unchanged":
             return None
         return dataclasses.replace(row, path=item.path, size=item.size, notes=(*row.notes, EARLIER))
+
+
+class _Adding(Retrofit):
+    """Adds filters for the readers that are known on the driver."""
+
+    def of(self, sources: list[Source]) -> Retrofit:
+        """Return the work with the readers of these files."""
+        with driver_reads(self.options["storage_options"]):
+            readers = settled_readers(self.options["readers"], sources)
+        return dataclasses.replace(self, options=self.options | {"readers": readers})

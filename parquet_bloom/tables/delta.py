@@ -421,21 +421,58 @@ class OpenDelta:
         }
         actions = [action for one in erasures for action in self._erasing(one, now)]
         data = _entry([{"commitInfo": information}, *actions])
-        try:
-            self._log.folder.create(commit_name(before.version + 1), data)
-        except Exception as error:
-            self._require_written(before.version + 1, data, error)
-        self._entries[before.version + 1] = data
-        with after_commit(self._root):
-            with _errors(self._root):
-                self._table.load_as_version(before.version + 1)
-            self.snapshot = self._read()
+        with self._written(before.version + 1, data):
             replaced = {
                 one.old.recorded: (_beside_logged(one), one.rows_left) if one.new is not None else None
                 for one in erasures
             }
             check_outcome(before, self.snapshot, replaced)
             self._note_replaced(replaced)
+        return self.snapshot
+
+    @contextlib.contextmanager
+    def _written(self, version: int, data: bytes) -> Iterator[None]:
+        """Write a version to the log, which must not exist, and read it; what is done inside may check it."""
+        try:
+            self._log.folder.create(commit_name(version), data)
+        except Exception as error:
+            self._require_written(version, data, error)
+        self._entries[version] = data
+        with after_commit(self._root):
+            with _errors(self._root):
+                self._table.load_as_version(version)
+            self.snapshot = self._read()
+            yield
+
+    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
+        """Set properties in one version on top of `snapshot`; see `snapshots.OpenTable`.
+
+        The version has the table's metadata as the log has it, but for these properties, and no other action.
+        """
+        self.require_committable()
+        before = self.snapshot
+        assert before.version is not None
+        if not self._log.folder.may_be_exclusive:
+            raise UnsupportedError(
+                "its properties are set on local disks and on S3 only, where two writers cannot write the same version"
+            )
+        self._log.folder.require_exclusive()
+        metadata = self._log.metadata
+        if strange := sorted(metadata.keys() - _METADATA):
+            raise UnsupportedError(f"its metadata has fields that are not understood: {', '.join(strange)}")
+        form = metadata.get("format") or {}
+        changed = {
+            **{name: value for name, value in metadata.items() if value is not None},
+            "format": {**form, "options": dict(form.get("options") or ())},
+            "configuration": {**self._log.configuration, **properties},
+        }
+        now = self._time_after(before.version)
+        said = {"operationParameters": {"properties": json.dumps(dict(properties))}}
+        information = self._information("SET TBLPROPERTIES", before.version, now, "parquet-bloom: readers") | said
+        with self._written(before.version + 1, _entry([{"commitInfo": information}, {"metaData": changed}])):
+            check_outcome(before, self.snapshot, {})
+            if self.snapshot.properties != {**before.properties, **properties}:
+                raise CorruptFileError("the table's properties read back differently", path=self._root)
         return self.snapshot
 
     def _erasing(self, erasure: Erasure, now: int) -> list[dict[str, Any]]:
@@ -695,6 +732,14 @@ _FROM_Z85 = str.maketrans(
 _ELSEWHERE = "it lies outside of the table's directory (a shallow clone), where another table may own it"
 
 _COMMIT = re.compile(r"[0-9]{20}\.json")
+
+_METADATA = frozenset(
+    {
+        *("id", "name", "description", "format", "schemaString"),
+        *("partitionColumns", "configuration", "createdTime"),
+    }
+)
+"""The fields of a table's metadata action."""
 
 
 def _milliseconds() -> int:

@@ -20,7 +20,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
@@ -142,6 +142,10 @@ class OpenHudi:
         """Raise `UnsupportedError`."""
         self.require_committable()
         return self.snapshot
+
+    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
+        """Raise `UnsupportedError`."""
+        return self.commit(())
 
     def verify(self) -> None:
         """Return: nothing was committed."""

@@ -278,6 +278,22 @@ class OpenIceberg:
         self._commit(replacement, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
         return self.snapshot
 
+    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
+        """Set properties of the table on top of whatever it has, and return its newest snapshot."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        self.require_committable()
+        root = self.snapshot.root
+        try:
+            with self._table.transaction() as transaction:
+                transaction.set_properties(dict(properties))
+        except CommitFailedException as error:
+            raise ConcurrentChangeError(f"another writer changed {root} meanwhile: {error}") from error
+        except Exception as error:
+            raise UnknownOutcomeError(f"whether {root} has the new properties is not known: {error}") from error
+        with after_commit(root):
+            return self.refresh()
+
     def _commit(self, replacement: Replacement, outcome: Mapping[str, tuple[str, int] | None]) -> None:
         """Write a snapshot, give it to the catalog, and read it; `outcome` is what `check_outcome` takes."""
         before = self.snapshot

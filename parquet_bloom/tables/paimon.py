@@ -111,6 +111,10 @@ class OpenPaimon:
         """Raise `UnsupportedError`."""
         raise UnsupportedError(_REFUSAL)
 
+    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
+        """Raise `UnsupportedError`."""
+        return self.commit(())
+
     def verify(self) -> None:
         """Do nothing: there are no swaps that another writer could have overwritten."""
 

@@ -112,7 +112,7 @@ NO_EFFECT = (
     *("kafka.*", "log.changelog-mode", "log.consistency", "log.format", "log.key.format", "log.system*"),
     *("fs.*", "hadoop.*", "hive.*", "oss.*", "s3.*", "s3a.*"),
     *("manifest.*", "materialized-table.*", "metadata.*", "metastore.partitioned-table", "primary-key", "partition"),
-    *("rocksdb.*", "snapshot.*", "tag.*"),
+    *("parquet-bloom.readers", "rocksdb.*", "snapshot.*", "tag.*"),
 )
 """Options with which readers of a batch see the same rows as without them."""
 

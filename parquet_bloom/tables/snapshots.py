@@ -401,6 +401,12 @@ class OpenTable(Protocol):
         for another reason: after all three nothing was committed. Whatever else is raised leaves that open.
         """
 
+    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
+        """Set properties of the table, and nothing else, in one commit on top of `snapshot`, and return what it made.
+
+        Raises what `commit` does.
+        """
+
     def verify(self) -> None:
         """Raise `CorruptFileError` if another writer has since committed over a swap of this object."""
 

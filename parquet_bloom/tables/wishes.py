@@ -3,7 +3,7 @@
 Iceberg's are `write.parquet.bloom-filter-enabled.column.<name>` and `write.parquet.bloom-filter-fpp.column.<name>`
 (its documentation of table properties). Of other tables those count that Hudi and Paimon
 pass on to parquet-java: `parquet.bloom.filter.enabled#<name>` and `parquet.bloom.filter.fpp#<name>` (its
-ParquetOutputFormat).
+ParquetOutputFormat). `parquet-bloom.readers` is our own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ def wishes_of(properties: Mapping[str, str]) -> dict[str, tuple[bool, float | No
                 given = properties.get(f"{fpp}{column}")
                 wishes[column] = _as_bool(name, value), None if given is None else _as_rate(f"{fpp}{column}", given)
     return wishes
+
+
+READERS = "parquet-bloom.readers"
+"""The property that names the engines that read a table, such as `duckdb>=2,datafusion>=55`."""
+
+
+def readers_property(properties: Mapping[str, str]) -> str | None:
+    """Return the readers that a table's properties name, or None."""
+    return properties.get(READERS)
 
 
 def _as_bool(name: str, value: str) -> bool:

@@ -84,9 +84,10 @@ def add(
             `day >= '2026-01-01'`. Files whose partition values are not understood are refused.
         max_commits_per_minute: With `table=`: how many commits a minute may have, for tables that others write to.
         readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`. A column on
-            which one of these would lose rows because of filters is left out, with the reason. By default the
-            environment variable `PARQUET_BLOOM_READERS` names them; where it does not, any release of the last two
-            years may read them.
+            which one of these would lose rows because of filters is left out, with the reason. With `table=` they are
+            remembered as the table's property `parquet-bloom.readers`. By default that property names them, or the
+            index of a directory that the files are in, or the environment variable `PARQUET_BLOOM_READERS`; where none
+            does, any release of the last two years may read them.
         accept_hazards: Also give those columns filters.
         dry_run: Only report what would be done.
         keep_mtime: Keep the files' modification times.
@@ -132,6 +133,7 @@ def add(
     refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
     if auto:
         given: dict[str, Any] = {"catalog": catalog} if table else {"filesystem": filesystem}
+        given |= {"readers": readers, "accept_hazards": accept_hazards}
         columns = advise(paths, fpp=fpp, jobs=jobs, storage_options=storage_options, **given).columns
         if not columns:
             return Added(())
@@ -192,6 +194,8 @@ def add(
         batch=batch,
         where=where,
         max_commits_per_minute=max_commits_per_minute,
+        readers=readers,
+        accept_hazards=accept_hazards,
         dry_run=dry_run,
         jobs=jobs,
         storage_options=storage_options,

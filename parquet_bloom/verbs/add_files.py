@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -27,7 +27,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters.engines import Hazard, hazards
 from parquet_bloom.filters.parquet import StoredFilter, read_filters, why_distrusted
-from parquet_bloom.filters.readers import ANYONE, Readers
+from parquet_bloom.filters.readers import ANYONE, Readers, settled
 from parquet_bloom.format.footer import Footer, Plan, read_footer
 from parquet_bloom.format.recovery import find_whole_state
 from parquet_bloom.format.sbbf import MAX_BYTES, SplitBlockBloomFilter, optimal_num_bytes, write_header
@@ -157,26 +157,22 @@ class AddOptions:
         """Return what users call a file's leaf."""
         return leaf.name if self.snapshot is None else self.snapshot.leaves(footer)[leaf.index].name
 
-    def why_no_filter(self, footer: Footer, leaf: LeafColumn) -> str | None:
-        """Return why a file's leaf gets no filter, or None."""
-        if reason := why_unbuildable(leaf):
-            return f"{leaf.type_name} cannot have a filter: {reason}"
-        if reason := self.readers.why_none(self._hazards(footer, leaf)):
-            return f"{leaf.type_name} is left out: {reason}"
-        return None
+    def why_left_out(self, footer: Footer, leaf: LeafColumn) -> str | None:
+        """Return why a file's leaf gets no filter for the sake of readers, or None."""
+        return self.readers.why_left_out(footer, leaf, self._table_leaf(footer, leaf))
 
     def notes(self, footer: Footer, leaves: Iterable[LeafColumn]) -> Iterator[str]:
         """Yield what readers lose by how they read columns that get filters, or because of the file."""
         found: dict[Hazard, list[str]] = {}
         for leaf in leaves:
-            for hazard in filter(self.readers.are_told, self._hazards(footer, leaf)):
+            all_ = hazards(footer, leaf, self._table_leaf(footer, leaf))
+            for hazard in filter(self.readers.are_told, all_):
                 found.setdefault(hazard, []).append(self.name(footer, leaf))
         for hazard, names in found.items():
             yield f"{hazard}: {', '.join(names)}"
 
-    def _hazards(self, footer: Footer, leaf: LeafColumn) -> tuple[Hazard, ...]:
-        own = self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
-        return hazards(footer, leaf, own)
+    def _table_leaf(self, footer: Footer, leaf: LeafColumn) -> LeafColumn | None:
+        return self.table_leaves.get(parse_path(self.name(footer, leaf))) if self.table_leaves else None
 
 
 @dataclass(slots=True)
@@ -211,6 +207,7 @@ def add_files(
     sources, targets = find_with_targets(
         *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
+    options = dataclasses.replace(options, readers=settled(options.readers, sources))
     plans = plan_adds(sources, targets, options)
     raise_refusals(plans, strict=strict)
     if dry_run:
@@ -291,15 +288,23 @@ def _checked_add(source: Source, target: str | None, outcome: _Requested | Excep
         if options.in_place:
             require_in_place(source)
             _require_recoverable(source)
-        leaves = _buildable(plan, leaves, options)
         present = {(f.row_group, f.leaf.index): f for f in stored}
+        leaves = _buildable(plan, leaves, present, options)
         for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
             if problem := footer.chunk_problem(row_group, leaf):
                 raise CorruptFileError(f"row group {row_group}, column {options.name(footer, leaf)}: {problem}")
             _plan_chunk(plan, row_group, leaf, chunk, present.get((row_group, leaf.index)), options)
         if not options.allow_large:
             _require_moderate(plan, options)
-        plan.notes += options.notes(footer, {leaf.index: leaf for _, leaf, _ in plan.build}.values())
+        built, filtered = {leaf.index for _, leaf, _ in plan.build}, {index for _, index in present}
+        plan.notes += options.notes(
+            footer,
+            (
+                leaf
+                for leaf in leaves
+                if leaf.index in built or (leaf.index in filtered and options.why_left_out(footer, leaf))
+            ),
+        )
     except (ParquetBloomError, OSError) as error:
         plan.error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
     return plan
@@ -315,20 +320,42 @@ def _require_recoverable(source: Source) -> None:
         raise UnsupportedError("the file cannot be changed in place: `recover` would not know its footer again")
 
 
-def _buildable(plan: AddPlan, leaves: list[LeafColumn], options: AddOptions) -> list[LeafColumn]:
-    """Return the leaves that can have a filter, and note the others; raises where none can."""
+_Present = Mapping[tuple[int, int], StoredFilter]
+"""The filters that a file has, by row group and column."""
+
+
+def _buildable(plan: AddPlan, leaves: list[LeafColumn], present: _Present, options: AddOptions) -> list[LeafColumn]:
+    """Return the leaves that are to have filters, and note the others; raises where none is."""
     assert plan.footer is not None
     buildable = []
     for leaf in leaves:
-        if reason := options.why_no_filter(plan.footer, leaf):
-            plan.skipped_columns.append(SkippedColumn(options.name(plan.footer, leaf), reason))
-        else:
-            buildable.append(leaf)
+        name = options.name(plan.footer, leaf)
+        if reason := why_unbuildable(leaf):
+            plan.skipped_columns.append(SkippedColumn(name, f"{leaf.type_name} cannot have a filter: {reason}"))
+            continue
+        reason = options.why_left_out(plan.footer, leaf)
+        if reason and _lacks_filters(plan.footer, leaf, present, options):
+            plan.skipped_columns.append(SkippedColumn(name, f"{leaf.type_name} is left out: {reason}"))
+            continue
+        buildable.append(leaf)
     if leaves and len(plan.skipped_columns) == len(leaves):
         error = column_error(plan.skipped_columns[0])
         plan.skipped_columns.clear()
         raise error
     return buildable
+
+
+def _lacks_filters(footer: Footer, leaf: LeafColumn, present: _Present, options: AddOptions) -> bool:
+    """Return whether a filter of a leaf would be built, as far as that can be known."""
+    return any(
+        footer.chunk_problem(row_group, leaf)
+        or (chunk.num_values and not _is_kept(present.get((row_group, leaf.index)), options))
+        for row_group, _, chunk in footer.chunks((leaf,))
+    )
+
+
+def _is_kept(old: StoredFilter | None, options: AddOptions) -> TypeGuard[StoredFilter]:
+    return old is not None and old.problem is None and not options.replace
 
 
 def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
@@ -394,7 +421,7 @@ def _plan_chunk(
 ) -> None:
     assert plan.footer is not None
     name = options.name(plan.footer, leaf)
-    if old is not None and old.problem is None and not options.replace:
+    if _is_kept(old, options):
         if options.fill_lengths and old.location and old.location.length is None:
             plan.edits[row_group, leaf.index] = (old.location.offset, old.length)
             plan.skipped.append(SkippedChunk(row_group, name, "has a filter; its missing length was filled in"))

@@ -15,17 +15,25 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError
+from parquet_bloom.errors import ConcurrentChangeError, UnsupportedError, describe_error
+from parquet_bloom.filters.readers import Given, readers_of, settled_of_table
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.storage.rewrite import remove_leftovers
-from parquet_bloom.tables import FailedCommitError, LiveFile, OpenTable, Swap, UncheckedCommitError, open_table
+from parquet_bloom.tables import (
+    FailedCommitError,
+    LiveFile,
+    OpenTable,
+    Swap,
+    UncheckedCommitError,
+    open_table,
+)
 from parquet_bloom.tables.snapshots import Snapshot, untouched
-from parquet_bloom.tables.wishes import wishes_of
+from parquet_bloom.tables.wishes import READERS, wishes_of
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, AddPlan, plan_adds, preview_add, write_adds
 from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 from parquet_bloom.verbs.parallel import Progress
@@ -54,6 +62,8 @@ def add_to_table(
     batch: int = BATCH,
     where: Any = None,
     max_commits_per_minute: float | None = None,
+    readers: Given = None,
+    accept_hazards: bool = False,
     dry_run: bool = False,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
@@ -68,6 +78,7 @@ def add_to_table(
     if batch < 1:
         raise ValueError(f"batch= must be at least 1, not {batch}")
     pace = Pace(max_commits_per_minute)
+    given = readers_of(readers, accept_hazards=accept_hazards)
     opened = open_table(table, kind=kind, catalog=catalog, storage_options=storage_options)
     if columns is None:
         columns = _of_properties(opened.snapshot.properties, fpp)
@@ -82,17 +93,20 @@ def add_to_table(
         for_swap=True,
         snapshot=opened.snapshot,
         rates=rates_of(columns),
-        table_leaves=_leaves_of(opened.snapshot, {path[0] for path in paths}),
+        table_leaves=leaves_of_table(opened.snapshot, paths),
+        readers=settled_of_table(given, opened.snapshot, storage_options),
     )
     chosen = None if where is None else ChosenPartitions(where, opened.snapshot)
-    return _Run(opened, options, batch, jobs, storage_options, progress, pace, chosen).run(dry_run=dry_run)
+    to_remember = given.text if given.is_given else None
+    run = _Run(opened, options, batch, jobs, storage_options, progress, pace, chosen, to_remember)
+    return run.run(dry_run=dry_run)
 
 
-def _leaves_of(snapshot: Snapshot, names: Collection[str]) -> dict[ColumnPath, LeafColumn]:
-    """Return the leaves of these top-level columns with the table's types, as far as it tells them."""
+def leaves_of_table(snapshot: Snapshot, paths: Iterable[ColumnPath]) -> dict[ColumnPath, LeafColumn]:
+    """Return the leaves of the top-level columns of `paths` with the table's types, as far as it tells them."""
     from parquet_bloom.storage.rows import leaves_of
 
-    columns = snapshot.columns() if snapshot.columns is not None else ()
+    columns, names = snapshot.columns() if snapshot.columns is not None else (), {path[0] for path in paths}
     types = {one.name: one.type for one in columns if one.name in names and one.type is not None}
     return {leaf.path: leaf for leaf in leaves_of(types)}
 
@@ -117,6 +131,9 @@ class _Run:
     progress: Progress | None
     pace: Pace
     chosen: ChosenPartitions | None
+    to_remember: str | None
+    """The readers that the table's property is to name."""
+    not_remembered: tuple[str, ...] = ()
     rows: dict[str, FileAdded] = dataclasses.field(default_factory=dict)
     is_committing: bool = False
     """Whether a commit is under way of which it is not known what became of it."""
@@ -129,6 +146,8 @@ class _Run:
             for file, error in unknown:
                 self._put(file, AddPlan(untouched(file), None).refused(error))
         planned = self._planned(chosen)
+        if not dry_run and self.to_remember is not None:
+            self._remember({READERS: self.to_remember})
         for file, plan in planned:
             if plan.error is not None:
                 self._put(file, plan.refused(plan.error))
@@ -142,7 +161,7 @@ class _Run:
             remove_leftovers(plan.source for _, plan in todo)
         for start in range(0, len(todo), self.batch):
             self._do(todo[start : start + self.batch], self._within(start, len(todo)))
-        if todo:
+        if todo or (self.to_remember is not None and not dry_run):
             self.table.verify()
         return Added(tuple(self.rows[file.recorded] for file in files if file.recorded in self.rows))
 
@@ -169,7 +188,24 @@ class _Run:
         output = row.path
         if row.status in ("written", "planned"):
             output = f"{file.path.rpartition('/')[0]}/{row.output.rpartition('/')[2]}"
-        self.rows[file.recorded] = dataclasses.replace(row, output=output)
+        self.rows[file.recorded] = dataclasses.replace(row, output=output, notes=(*row.notes, *self.not_remembered))
+
+    def _remember(self, properties: dict[str, str]) -> None:
+        """Commit properties that the table does not have, or note why that cannot be done."""
+
+        def give_up_known(pending: dict[str, str]) -> None:
+            for name in pending.keys() & self.table.snapshot.properties.keys():
+                if self.table.snapshot.properties[name] == properties[name]:
+                    del pending[name]
+
+        def commit(values: Sequence[str]) -> object:
+            return self.table.set_properties(properties)
+
+        try:
+            commit_pending(self, dict(properties), give_up_known, commit)
+        except (UnsupportedError, OSError) as error:
+            self.is_committing = False
+            self.not_remembered = (f"the table does not remember the readers: {describe_error(error)}",)
 
     def _within(self, done: int, total: int) -> Progress | None:
         progress, size = self.progress, min(self.batch, total - done)

@@ -10,13 +10,14 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, describe_error
+from parquet_bloom.filters.readers import Readers, readers_of, settled, settled_of_table
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.sbbf import false_positive_rate, optimal_num_bytes
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path, parse_path
@@ -31,6 +32,7 @@ from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuildable
 from parquet_bloom.values.ordering import key_function
+from parquet_bloom.verbs.add_to_table import leaves_of_table
 from parquet_bloom.verbs.keys import read_keys
 from parquet_bloom.verbs.opening import Opened, open_files
 from parquet_bloom.verbs.parallel import Progress
@@ -58,13 +60,14 @@ MOST_LOOKUPS = 1000
 RATES = 0.05, 0.01, 0.001
 """The false-positive rates that may be recommended."""
 
-_Verdict: TypeAlias = Literal["add", "has filters", "not worth it", "not possible"]
+_Verdict: TypeAlias = Literal["add", "left out", "has filters", "not worth it", "not possible"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ColumnAdvice(Record):
     """What filters would do for a leaf column, and so whether to `add` them; `reason` says why or why not.
 
+    A column is `left out` that is worth filters, but on which readers would lose rows because of them, in every file.
     The counts are those of a lookup of one value, on average: `groups_now` row groups and `bytes_now` bytes are read
     with the statistics and filters that there are, `groups_with` and `bytes_with` with filters of `fpp` in every row
     group. `filter_bytes` is what these filters add to the files in all, `filter_size` the size of one, and `share` what
@@ -84,7 +87,7 @@ class ColumnAdvice(Record):
 
     column: str
     type: str
-    advice: Literal["add", "has filters", "not worth it", "not possible"]
+    advice: Literal["add", "left out", "has filters", "not worth it", "not possible"]
     reason: str
     fpp: float | None = None
     num_row_groups: int = 0
@@ -144,6 +147,8 @@ def advise(
     keys: Any = None,
     fpp: float | None = None,
     price: float | None = None,
+    readers: str | Sequence[str] | None = None,
+    accept_hazards: bool = False,
     timezone: str | None = None,
     catalog: str | None = None,
     as_of: int | str | None = None,
@@ -174,6 +179,8 @@ def advise(
         keys: Keys as they are looked up, in the one column that is given.
         fpp: The false-positive rate of the filters. By default one is chosen for each column.
         price: What reading 1 TB (10^12 bytes) costs.
+        readers: The engines that read the files, as for `add`, which leaves out columns on which they would lose rows.
+        accept_hazards: Leave out none of these.
         timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
         catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
             `db.events`.
@@ -207,6 +214,7 @@ def advise(
     if sum(one is not None for one in (where, queries, keys)) > 1:
         raise ValueError("give one of where=, queries=, keys=")
     _check(columns, keys, fpp, price)
+    known = readers_of(readers, accept_hazards=accept_hazards)
     lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries, dialect)
     opened = open_files(
         paths,
@@ -221,6 +229,10 @@ def advise(
         allow_outside=allow_outside,
     )
     files, errors = _files(opened, decryption, limits, log)
+    if opened.table is None:
+        known = settled(known, opened.sources)
+    else:
+        known = settled_of_table(known, opened.table.snapshot, storage_options)
     wanted = None if columns is None else [parse_path(one) for one in _listed(columns)]
     samples = collect(files, wanted)
     _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
@@ -233,6 +245,7 @@ def advise(
     sample([one for one in of_interest.values() if not _why_impossible(one)], files, jobs, progress)
     size = sum(source.size for source in opened.sources)
     scale = size / max(1, sum(file.source.size for file in files)) if len(opened.sources) > MOST_FILES else 1.0
+    left_out = _left_out(files, samples, known, opened)
     rows = []
     for path, one in samples.items():
         if path not in of_interest:
@@ -245,7 +258,8 @@ def advise(
             points = None  # the table asks for filters, of which rate and size are estimated from its rows
         rate = wish[1] if fpp is None and wish is not None else fpp
         row = _advice(one, points, scale, rate, price)
-        rows.append(row if wish is None else _wished(row, is_on=wish[0]))
+        row = row if wish is None else _wished(row, is_on=wish[0])
+        rows.append(_without_hazards(row, left_out.get(path, [])))
     return Advice(
         tuple(sorted(rows, key=_rank)),
         tuple(errors),
@@ -280,7 +294,7 @@ def _require(paths: Iterable[ColumnPath], files: Sequence[FileColumns], opened: 
 
 
 def _rank(row: ColumnAdvice) -> tuple[int, float]:
-    order = ("add", "has filters", "not worth it", "not possible")
+    order = ("add", "left out", "has filters", "not worth it", "not possible")
     return order.index(row.advice), -((row.bytes_now or 0) - (row.bytes_with or 0))
 
 
@@ -509,6 +523,32 @@ def _wished(row: ColumnAdvice, *, is_on: bool) -> ColumnAdvice:
     if row.advice in ("has filters", "not possible"):
         return row
     return replace(row, advice="add" if is_on else "not worth it", reason=_ASKED if is_on else _REFUSED)
+
+
+def _left_out(
+    files: Sequence[FileColumns], paths: Mapping[ColumnPath, Any], readers: Readers, opened: Opened
+) -> dict[ColumnPath, list[str | None]]:
+    """Return for each column why `add` would leave it out of each file that has it, None where it would not."""
+    snapshot = opened.table.snapshot if opened.table else None
+    own = leaves_of_table(snapshot, paths) if snapshot else {}
+    reasons: dict[ColumnPath, list[str | None]] = {}
+    for file in files:
+        for seen in file.leaves:
+            if seen.path in paths:
+                reason = readers.why_left_out(file.footer, file.footer.leaves[seen.index], own.get(seen.path))
+                reasons.setdefault(seen.path, []).append(reason)
+    return reasons
+
+
+def _without_hazards(row: ColumnAdvice, reasons: Sequence[str | None]) -> ColumnAdvice:
+    """Return the advice on a column that is left out of files for these reasons, None for a file that gets filters."""
+    known = [reason for reason in reasons if reason]
+    if row.advice != "add" or not known:
+        return row
+    if len(known) == len(reasons):
+        return replace(row, advice="left out", reason=known[0])
+    of_all = f"left out of {len(known):,} of {count_text(len(reasons), 'file')}: {known[0]}"
+    return replace(row, reason=f"{row.reason}; {of_all}")
 
 
 _ASKED = "the table's properties ask for it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
-from parquet_bloom.filters.index_folder import folder_at, indexes_of
+from parquet_bloom.filters.index_folder import folder_at, folders_of, indexes_above
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -25,7 +25,6 @@ from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.results import FailedFile, Table
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
-from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
@@ -474,26 +473,14 @@ def refresh_indexes(
     was killed may have left it, so it does not matter which files have changed now.
     """
     stale: list[FailedFile] = []
-    for root, folder in _indexed_folders(sources):
-        with noted(folder, stale):
-            purge(root, jobs=jobs, storage_options=storage_options)
+    if sources:
+        first = sources[0]
+        for above, folder in indexes_above(first.fs, folders_of(sources)):
+            with noted(folder, stale):
+                root = above if first.is_local else first.fs.unstrip_protocol(above)
+                purge(root, jobs=jobs, storage_options=storage_options)
     if sources and index is not None:
         (root,) = map(os.fspath, listed(paths))
         with noted(folder_at(index, root, storage_options=storage_options), stale):
             purge(root, index, jobs=jobs, storage_options=storage_options)
     return stale
-
-
-def _indexed_folders(sources: Sequence[Source]) -> Iterator[tuple[str, Folder]]:
-    """Yield the folders above files that have an index, and where; in a store, of which each look is a request, above
-    them all."""
-    folders = {posixpath.dirname(source.path): source for source in sources}
-    if sources and not sources[0].is_local:
-        folders = {posixpath.commonpath(folders): sources[0]}
-    seen: set[str] = set()
-    for folder, source in folders.items():
-        while folder and folder not in seen:
-            seen.add(folder)
-            for index in indexes_of(folder, filesystem=source.fs)[:1]:
-                yield folder if source.is_local else source.fs.unstrip_protocol(folder), index
-            folder = posixpath.dirname(folder) if folder != "/" else ""

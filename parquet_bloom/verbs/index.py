@@ -57,6 +57,7 @@ from parquet_bloom.filters.index_versions import (
     rows_in,
     sweep,
 )
+from parquet_bloom.filters.readers import readers_of
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
@@ -99,7 +100,8 @@ class ColumnIndex(Record):
 class IndexState(Table, Record):
     """An index as it is: its `root`, its version's number, the bytes of all its files, a row for each column.
 
-    `errors` are the files that this call could not read; the index lacks them.
+    `errors` are the files that this call could not read; the index lacks them. `readers` are those of the data files,
+    if it remembers any.
     """
 
     TRUTH: ClassVar[str] = ".exists"
@@ -112,6 +114,7 @@ class IndexState(Table, Record):
     rows: tuple[ColumnIndex, ...]
     built: int = 0  # rows that this call made
     errors: tuple[FailedFile, ...] = ()
+    readers: str | None = None
 
     @property
     def exists(self) -> bool:
@@ -132,6 +135,7 @@ def create(
     fpp: float = 0.1,
     ndv: int = 1_000_000,
     max_expected_fpp: float = 1.0,
+    readers: str | Sequence[str] | None = None,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     decryption: Decryption | None = None,
@@ -156,6 +160,8 @@ def create(
         fpp: The false-positive rate of a file's filter.
         ndv: The most distinct values of a file to size a filter for.
         max_expected_fpp: Leave out filters whose rate is worse than this.
+        readers: The engines that read the files, for the index to remember: `add` goes by them. By default those that
+            it has.
         jobs: Threads. By default one for each processor.
         storage_options: Options for fsspec, such as credentials.
         decryption: Keys for encrypted files.
@@ -185,6 +191,7 @@ def create(
         at=at,
         catalog=catalog,
         allow_outside=allow_outside,
+        readers=readers,
         jobs=jobs,
         storage_options=storage_options,
         access=Access(decryption, allow_unencrypted),
@@ -375,7 +382,10 @@ def _state(
     rows = tuple(_column_state(column, files, index) for column in version.columns)
     errors = tuple(FailedFile(source.name, describe_error(error)) for source, error in (failures or {}).items())
     num_bytes = latest.source.size + sum(segment.size + blocks_bytes(segment) for segment in version.segments)
-    return IndexState(root, version.number, len(version.segments), num_bytes, rows, built, errors)
+    return IndexState(
+        *(root, version.number, len(version.segments), num_bytes, rows, built, errors),
+        readers=version.readers or None,
+    )
 
 
 def _column_state(column: IndexedColumn, files: Sequence[IndexedFile | None], index: BloomIndex) -> ColumnIndex:
@@ -423,6 +433,7 @@ def build_index(
     at: PathLike | None = None,
     catalog: str | None = None,
     allow_outside: bool = False,
+    readers: str | Sequence[str] | None = None,
     jobs: int | None = None,
     storage_options: StorageOptions = None,
     access: Access = OPEN,
@@ -431,15 +442,17 @@ def build_index(
 ) -> IndexState:
     """Give the index these columns beside those that it has, and what new and changed files hold; return its state.
 
+    It remembers `readers`, if any are given, instead of those that it has.
     `elsewhere` builds what is missing, by default this machine does.
     """
+    named = None if readers is None else readers_of(readers).text
     building = _Building(
         root, at, catalog, storage_options, jobs, progress, elsewhere, allow_outside=allow_outside, access=access
     )
     if columns:
         _check_columns(building, columns)
     try:
-        return building.run(set_to=columns)
+        return building.run(set_to=columns, readers=named)
     except PermissionError as error:  # in a store, which does not tell before
         problem = f"{describe_error(error)}; if the index may not lie in {building.folder.name}"
         raise PermissionError(f"{problem}, {SAY_WHERE}") from error
@@ -632,8 +645,8 @@ class _Building:
         leaves = footer.leaves if self.snapshot is None else self.snapshot.leaves(footer)
         return [leaf for leaf in leaves if leaf.path[0]]
 
-    def run(self, set_to: tuple[IndexedColumn, ...] = ()) -> IndexState:
-        """Build what is missing, for the columns that the index has and those that are to be set."""
+    def run(self, set_to: tuple[IndexedColumn, ...] = (), readers: str | None = None) -> IndexState:
+        """Build what is missing, for the columns that the index has and those that are to be set, and set `readers`."""
         latest = newest(self.folder)
         before = latest.version if latest else Version()
         if not before.columns and not set_to:
@@ -659,7 +672,12 @@ class _Building:
 
         def changed_to(version: Version) -> Version:
             kept = tuple(segment for segment in version.segments if segment.name not in index.lost)
-            return replace(version, columns=merged(version.columns, set_to), segments=(*kept, *segments))
+            return replace(
+                version,
+                columns=merged(version.columns, set_to),
+                segments=(*kept, *segments),
+                readers=version.readers if readers is None else readers,
+            )
 
         version = before
         if segments or set_to or index.lost:
