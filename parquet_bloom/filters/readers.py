@@ -182,11 +182,21 @@ def _concerns(hazard: Hazard, releases: SpecifierSet) -> bool:
     return any(map(hazard.concerns, _least(releases, hazard)))
 
 
+def _next(version: str) -> str:
+    """Return the first version above all that start like this one."""
+    from packaging.version import Version
+
+    *first, last = Version(version).release
+    return ".".join(map(str, (*first, last + 1)))
+
+
 def _least(releases: SpecifierSet, hazard: Hazard) -> Iterator[str]:
     """Yield releases that are meant, the least of a hazard's among them if any of its is.
 
-    The least is the hazard's first, or else at one of the versions that the user wrote, or just above it.
+    The least is the hazard's first or just above it, or else at one of the versions that the user wrote, or just above
+    it, or above all that start like it.
     """
-    written = [one.version.removesuffix(".*") for one in releases]
-    candidates = [hazard.since or "0", *hazard.tried, *written, *(f"{version}.0.1" for version in written)]
+    written = [hazard.since or "0", *(one.version.removesuffix(".*") for one in releases)]
+    above = [f"{version}.0.1" for version in written] + [_next(version) for version in written]
+    candidates = [*hazard.tried, *written, *above]
     yield from (version for version in candidates if releases.contains(version, prereleases=True))
