@@ -1,7 +1,7 @@
 """The bloom filter index: a folder next to the data, in which one small read answers for very many data files.
 
     <root>.bloom-index/               or where the caller says; see index_folder.py
-        _bloom-00000012.json          a version: the columns with their options, and the segments; the highest is used
+        _bloom-00000012.json          a version: columns with their options, segments, readers; the highest is used
         _bloom-entries-<id>.bin       of a segment: a row for each data file and column (`Entry`), as Parquet
         _bloom-states-<id>.bin        of a segment: what pruning needs of these rows (index_states.py)
         _bloom-blocks-<id>.bin        of a segment: the bitsets of its rows, as Parquet

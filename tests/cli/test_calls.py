@@ -143,6 +143,12 @@ def spark_calls(monkeypatch, tmp_path):
         ("drop a --restore -o out", "drop(['a'], restore=True, output='out')"),
         ("drop a --dry-run --keep-mtime", "drop(['a'], dry_run=True, keep_mtime=True)"),
         ("drop a --force --strict", "drop(['a'], force=True, strict=True)"),
+        (
+            "add a -c x --readers 'duckdb>=2,spark' --accept-hazards",
+            "add(['a'], ['x'], readers='duckdb>=2,spark', accept_hazards=True)",
+        ),
+        ("add a --table --auto --readers duckdb", "add('a', auto=True, table=True, readers='duckdb')"),
+        ("advise a --readers duckdb --accept-hazards", "advise(['a'], readers='duckdb', accept_hazards=True)"),
         ("add a -c x --in-place", "add(['a'], ['x'], in_place=True)"),
         ("find a -w 'x = 1'", "find(['a'], 'x = 1')"),
         (
@@ -249,6 +255,7 @@ def spark_calls(monkeypatch, tmp_path):
         ("lookup a -c x -k k --as-of 2026-01-31", "lookup(['a'], 'x', Path('k'), as_of='2026-01-31')"),
         ("sql 'DROP BLOOMFILTER INDEX ON a'", "execute('DROP BLOOMFILTER INDEX ON a')"),
         ("index create a -c x", "index.create('a', ['x'])"),
+        ("index create a -c x --readers duckdb", "index.create('a', ['x'], readers='duckdb')"),
         ("index create a -c x --at b", "index.create('a', ['x'], at='b')"),
         ("index refresh a --at b", "index.refresh('a', at='b')"),
         ("index drop a --at b", "index.drop('a', at='b')"),

@@ -383,6 +383,74 @@ def test_demo_keeps_the_sample_where_it_is_told(tmp_path):
     assert "File exists" in again.stderr
 
 
+@pytest.fixture
+def of_bytes(tmp_path, monkeypatch):
+    """Four files with bytes and texts, which anyone may read."""
+    monkeypatch.delenv("PARQUET_BLOOM_READERS")
+    (tmp_path / "lake").mkdir()
+    for number in range(4):
+        rows = pa.table({"blob": [b"1", b"2"], "text": ["1", None]})
+        pq.write_table(rows, tmp_path / "lake" / f"{number}.parquet")
+    return tmp_path / "lake"
+
+
+def test_a_column_that_is_left_out_of_many_files_is_a_line(of_bytes):
+    ran = run("add", of_bytes, "-c", "blob", "-c", "text")
+    assert ran.exit_code == 2
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"{of_bytes / '0.parquet'} and 3 more files, which --json names: column blob skipped: BYTE_")
+    assert "is left out: DuckDB 1.5.0 to 1.5.6 loses rows" in line
+    assert "say who reads the files with --readers, such as duckdb>=2.0.0" in line
+    assert "or add it all the same with --accept-hazards" in line
+    # The same note of all of them is a line, too.
+    (note,) = [line for line in ran.stdout.splitlines() if "ClickHouse" in line]
+    assert note.startswith(f"{of_bytes / '0.parquet'} and 3 more files, which --json names: ClickHouse 26.5")
+    assert note.endswith(": text")
+    assert ran.stdout.count("added 1 filter") == 4
+
+
+def test_each_file_has_its_own_notes_and_columns_as_json(of_bytes):
+    ran = run("add", of_bytes, "-c", "blob", "-c", "text", "--json")
+    assert ran.exit_code == 2
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [[one["column"] for one in row["skipped_columns"]] for row in rows] == [["blob"]] * 4
+    assert all(len(row["notes"]) == 1 for row in rows)
+
+
+def test_readers_are_given_by_option_or_by_environment(of_bytes, monkeypatch):
+    current = "duckdb>=2,datafusion>=55,clickhouse>=26.9.2"
+    assert run("add", of_bytes, "-c", "blob", "--readers", current, "-n").exit_code == 0
+    assert run("add", of_bytes, "-c", "blob", "--accept-hazards", "-n").exit_code == 0
+    assert run("add", of_bytes, "-c", "blob", "--readers", "duckdb==1.5.2", "-n").exit_code == 2
+    unknown = run("add", of_bytes, "-c", "blob", "--readers", "duckbd", "-n")
+    assert unknown.exit_code == 2
+    assert "--readers does not know 'duckbd'; it knows" in unknown.stderr
+    monkeypatch.setenv("PARQUET_BLOOM_READERS", current)
+    ran = run("add", of_bytes, "-c", "blob")
+    assert ran.exit_code == 0
+    assert "ClickHouse" not in ran.stdout
+    monkeypatch.delenv("PARQUET_BLOOM_READERS")
+    again = run("add", of_bytes, "-c", "blob")  # which has its filters
+    assert again.exit_code == 0
+    assert "which --json names: DuckDB 1.5.0 to 1.5.6 loses rows" in again.stdout
+
+
+def test_strict_stops_at_a_column_that_is_left_out(of_bytes):
+    before = (of_bytes / "0.parquet").read_bytes()
+    ran = run("add", of_bytes, "-c", "blob", "-c", "text", "--strict")
+    assert ran.exit_code == 2
+    assert "column blob: BYTE_ARRAY is left out" in ran.stderr
+    assert (of_bytes / "0.parquet").read_bytes() == before
+
+
+def test_an_index_shows_its_readers(of_bytes):
+    created = run("index", "create", of_bytes, "-c", "text", "--readers", "duckdb>=2")
+    assert created.stdout.endswith("  readers: duckdb>=2\n")
+    assert run("index", "show", of_bytes).stdout == created.stdout
+    assert json.loads(run("index", "show", of_bytes, "--json").stdout)["readers"] == "duckdb>=2"
+    assert run("add", of_bytes, "-c", "blob", "-n").exit_code == 0
+
+
 def test_many_refusals_with_one_reason_are_a_line(tmp_path):
     table = pa.table({"id": [1, 2]})
     for _ in range(5):
