@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from engines import needs_java, spark
 from files import FIXTURES, SOUND, snapshot, write
@@ -23,6 +25,7 @@ from files import FIXTURES, SOUND, snapshot, write
 import parquet_bloom
 import parquet_bloom.spark as on_spark
 from parquet_bloom.errors import ColumnNotFoundError, FilterExistsError, UnsupportedError
+from parquet_bloom.filters.readers import VARIABLE
 from parquet_bloom.results import from_row
 from parquet_bloom.spark import retrofit
 from parquet_bloom.storage.listing import find
@@ -487,3 +490,27 @@ def test_names_that_are_not_utf8(tmp_path):
     shutil.copy(tmp_path / "x.parquet", odd)
     assert statuses(on_spark.add(spark(), tmp_path, "id")) == {"written": 2}
     assert parquet_bloom.inspect(odd).rows
+
+
+def test_the_driver_knows_the_readers(tmp_path, monkeypatch):
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"id": range(9), "blob": [b"1"] * 9}), folder / f"{number}.parquet")
+
+    def left_out(**options: Any) -> set[bool]:
+        rows = records(on_spark.add(spark(), folder, ["id", "blob"], dry_run=True, **options))
+        assert rows == [*add(folder, ["id", "blob"], dry_run=True, **options).rows]
+        return {bool(row.skipped_columns) for row in rows}
+
+    assert left_out() == {False}
+    monkeypatch.delenv(VARIABLE)  # here: the executors still have it
+    assert left_out() == {True}
+    assert left_out(accept_hazards=True) == {False}
+    assert left_out(readers="duckdb>=2,spark") == {False}
+    with pytest.raises(ValueError, match="does not know 'x'"):
+        on_spark.add(spark(), folder, "blob", readers="x")
+    state = on_spark.index.create(spark(), folder, "id", readers="duckdb>=2,spark")
+    assert state.readers == "duckdb>=2,spark"
+    assert left_out() == {False}
+    assert left_out(readers="duckdb") == {True}

@@ -11,6 +11,7 @@ import lakes
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from files import statuses
 
 import parquet_bloom
@@ -254,6 +255,25 @@ def test_another_writer_of_a_delta_table_loses_nothing(root: Path, monkeypatch: 
     configuration = DeltaTable(str(root)).metadata().configuration
     assert (configuration["their.key"], configuration["own.key"], configuration[READERS]) == ("y", "x", CURRENT)
     assert lakes.delta_rows(root) == list(range(150))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda table: write_deltalake(table, rows(100), mode="append"),
+        lambda table: table.delete("id = 5"),
+        lambda table: table.optimize.compact(),
+    ],
+    ids=["append", "delete", "optimize"],
+)
+def test_what_deltalake_began_before_fails_and_changes_nothing(root: Path, operation: Callable[[Any], Any]) -> None:
+    table = DeltaTable(str(root))
+    OpenDelta(str(root)).set_properties({READERS: CURRENT})
+    with pytest.raises(CommitFailedError, match="Metadata changed"):
+        operation(table)
+    assert lakes.delta_rows(root) == list(range(100))
+    operation(DeltaTable(str(root)))
+    assert DeltaTable(str(root)).metadata().configuration[READERS] == CURRENT
 
 
 def test_a_table_that_never_lets_us_in_is_told_of(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
