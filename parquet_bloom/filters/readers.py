@@ -14,6 +14,7 @@ from parquet_bloom.filters.engines import Hazard, hazards, is_known, known_engin
 from parquet_bloom.filters.index_folder import folders_of, indexes_above
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source, StorageOptions, resolve
 from parquet_bloom.tables import Snapshot, fsspec_options
 from parquet_bloom.tables.wishes import readers_property
@@ -133,22 +134,31 @@ def _settled(readers: Readers, fs: Any, folders: Sequence[str], remembered: str 
 
 def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
     """Return the readers that the nearest index above each folder remembers, where one does."""
-    from parquet_bloom.filters.index import LOG, newest
+    from parquet_bloom.filters.index import LOG
 
     indexes: dict[str, str] = {}
-    for root, folder in indexes_above(fs, folders):
-        try:
-            latest = newest(folder)
-        except UnsupportedError as error:
-            LOG.warning("%s: which readers it remembers is not known: %s", folder.name, error)
-            continue
-        if latest is not None and latest.version.readers:
-            indexes[root.rstrip("/")] = latest.version.readers
+    try:
+        for root, folder in indexes_above(fs, folders):
+            if text := _remembered_in(folder):
+                indexes[root.rstrip("/")] = text
+    except PermissionError as error:
+        LOG.warning("not all folders above %s were searched for an index that remembers readers: %s", folders[0], error)
     known = {}
     for below in folders:
         if above := [root for root in indexes if f"{below}/".startswith(f"{root}/")]:
             known[below] = indexes[max(above, key=len)]
     return known
+
+
+def _remembered_in(folder: Folder) -> str | None:
+    from parquet_bloom.filters.index import LOG, newest
+
+    try:
+        latest = newest(folder)
+    except UnsupportedError as error:
+        LOG.warning("%s: which readers it remembers is not known: %s", folder.name, error)
+        return None
+    return latest.version.readers if latest is not None else None
 
 
 def _parsed(text: str) -> dict[str, SpecifierSet]:
