@@ -112,15 +112,21 @@ def folders_of(sources: Sequence[Source]) -> list[str]:
     return folders if not sources or sources[0].is_local else [posixpath.commonpath(folders)]
 
 
-def indexes_above(fs: Any, folders: Iterable[str]) -> Iterator[tuple[str, Folder]]:
-    """Yield those of these folders, and of the folders above them, that have an index, each with the index's."""
+def with_above(folders: Iterable[str]) -> Iterator[str]:
+    """Yield these folders and those above them, each once."""
     seen: set[str] = set()
     for folder in folders:
         while folder and folder not in seen:
             seen.add(folder)
-            for index in indexes_of(folder, filesystem=fs)[:1]:
-                yield folder, index
+            yield folder
             folder = posixpath.dirname(folder) if folder != "/" else ""
+
+
+def indexes_above(fs: Any, folders: Iterable[str]) -> Iterator[tuple[str, Folder]]:
+    """Yield those of these folders, and of the folders above them, that have an index, each with the index's."""
+    for folder in with_above(folders):
+        for index in indexes_of(folder, filesystem=fs)[:1]:
+            yield folder, index
 
 
 def moving_advice(root: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.filters.engines import Hazard, hazards, is_known, known_engines
-from parquet_bloom.filters.index_folder import folders_of, indexes_above
+from parquet_bloom.filters.index_folder import folder_of, folders_of, with_above
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.storage.folder import Folder
@@ -138,8 +138,9 @@ def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
 
     indexes: dict[str, str] = {}
     try:
-        for root, folder in indexes_above(fs, folders):
-            if text := _remembered_in(folder):
+        for root in with_above(folders):
+            folder = folder_of(root, filesystem=fs)
+            if folder is not None and (text := _remembered_in(folder)):
                 indexes[root.rstrip("/")] = text
     except PermissionError as error:
         LOG.warning("not all folders above %s were searched for an index that remembers readers: %s", folders[0], error)
