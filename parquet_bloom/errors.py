@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from parquet_bloom.results import names_text
+
 
 def without_secrets(text: str) -> str:
     """Return a text, such as a URL, without the passwords, signatures and tokens of the URLs in it."""
@@ -68,7 +70,7 @@ class ColumnNotFoundError(ParquetBloomError, LookupError):
         self.name = name
         names = list(candidates)
         close = _alike(name, names)
-        found = f"did you mean {' or '.join(close)}?" if close else f"columns: {_some(names)}"
+        found = f"did you mean {' or '.join(close)}?" if close else f"columns: {names_text(names)}"
         super().__init__(f"{where} has no leaf column {name!r}; {advice or found}")
 
 
@@ -116,11 +118,6 @@ def _alike(name: str, names: list[str]) -> list[str]:
             spelled.setdefault(".".join(parts[:end]), other)
     close = difflib.get_close_matches(folded, spelled, n=3, cutoff=0.5)
     return list(dict.fromkeys(spelled[one] for one in close))
-
-
-def _some(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _restored(kind: type[ParquetBloomError], args: tuple[Any, ...], state: dict[str, Any]) -> ParquetBloomError:

@@ -8,7 +8,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -164,6 +164,12 @@ HTML_ROWS = 20
 def count_text(n: int, noun: str) -> str:
     """Return a number with its noun."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def names_text(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def size_text(n: int) -> str:

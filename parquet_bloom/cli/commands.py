@@ -124,6 +124,7 @@ def main() -> None:
 @columns_option
 @click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
 @click.option("-v", "--verbose", is_flag=True, help="Also show how full each column's filters are, as a histogram.")
+@readers_option
 @keys_file_option
 @format_options
 @storage_option
@@ -463,6 +464,7 @@ def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
 @paths_argument
 @messages_option
 @columns_option
+@readers_option
 @jobs_option
 @keys_file_option
 @format_options
@@ -852,6 +854,7 @@ def _file_name(context: click.Context, option: click.Parameter, value: str) -> s
     "--fpp", type=float, default=0.01, show_default=True, help="Mark filters whose false-positive rate is worse."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@readers_option
 @messages_option
 @timezone_option
 @jobs_option

@@ -119,8 +119,8 @@ strict_option: Decorator = click.option("--strict", is_flag=True, help="Stop at 
 readers_option: Decorator = click.option(
     "--readers",
     metavar="ENGINES",
-    help="The engines that read the files, such as 'duckdb>=2,datafusion>=55'; columns on which they would lose rows "
-    "are left out.",
+    help="Engines and releases that read the files, such as 'duckdb>=2,datafusion>=55'. "
+    "[default: $PARQUET_BLOOM_READERS, else any recent ones]",
 )
 hazards_option: Decorator = click.option(
     "--accept-hazards", is_flag=True, help="Leave no column out because readers would lose rows."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom.cli.keywords import as_options
 from parquet_bloom.cli.terminal import Table, echo, is_quiet, is_terminal, printing, styled, width_of, wrapped
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.results import SCHEMA_VERSION, count_text, percent_text, printable, size_text
+from parquet_bloom.results import SCHEMA_VERSION, count_text, names_text, percent_text, printable, size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.report import Report
     from parquet_bloom.verbs.retrofit import SkippedColumn
     from parquet_bloom.verbs.verdicts import Pruning
-    from parquet_bloom.verbs.verify import Verification, VerifiedFile
+    from parquet_bloom.verbs.verify import Verification, VerifiedFile, VerifiedFilter
 
 LISTED = 60
 """Up to so many filters of a file `inspect` prints a line each, else a line for each column."""
@@ -330,23 +330,28 @@ def _print_columns(file: FileInfo) -> None:
 
 def _print_uses(file: FileInfo) -> None:
     uses: dict[tuple[str, ...], list[str]] = {}
-    hazards: dict[str, list[str]] = {}
     problems: dict[tuple[str, str], list[int | None]] = {}
     for f in file.filters:
         if f.num_bytes is not None and f.format == "Parquet":
             uses.setdefault(f.used_by, []).append(f"{f.column} ({f.type})")
-        for hazard in f.hazards:
-            hazards.setdefault(hazard, []).append(f.column)
         if f.problem:
             problems.setdefault((f.column, f"not usable: {f.problem}"), []).append(f.row_group)
         if f.untrusted:
             problems.setdefault((f.column, f"not used: {f.untrusted}"), []).append(f.row_group)
     for engines, columns in uses.items():
         say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
-    for hazard, columns in hazards.items():
-        say(f"careful: {hazard}: {', '.join(dict.fromkeys(columns))}", 2, color="yellow")
+    _print_hazards(file.filters, 2)
     for (column, problem), groups in problems.items():
         say(f"{'whole file' if groups == [None] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
+
+
+def _print_hazards(filters: Iterable[FilterInfo | VerifiedFilter], indent: int = 0) -> None:
+    hazards: dict[str, dict[str, None]] = {}
+    for one in filters:
+        for hazard in one.hazards:
+            hazards.setdefault(hazard, {})[one.column] = None
+    for hazard, columns in hazards.items():
+        say(f"careful: {hazard}: {names_text(list(columns))}", indent, color="yellow")
 
 
 def print_report(written: Report) -> None:
@@ -800,6 +805,7 @@ def print_verification(verified: Verification) -> None:
                 of_all = count_text(sum(row.num_values for row in rows), "value")
                 what += f": {missing:,} of {of_all} missing, such as {rows[0].example}"
             say(f"{what}{f': {cause}' if cause else ''}", 2, color="red")
+    _print_hazards(verified.rows)
     wrong, unchecked = len(verified.findings), sum(file.error is not None for file in verified.files)
     remarks = [f"{wrong:,} not ok"] if wrong else []
     remarks += [f"{count_text(unchecked, 'file')} not checked"] if unchecked else []

@@ -223,7 +223,8 @@ def _sections(contents: Contents, files: list[Any], filters: list[Any], columns:
         yield Section(
             "engines",
             "Can my engine use them?",
-            "For = and IN. An engine that does not use a filter reads the row group, as it would without one.",
+            "For = and IN. An engine that does not use a filter reads the row group, as it would without one. "
+            "Be careful with engines that lose rows, or fail, because of a filter, however right it is.",
             [],
             [tables.engines(columns)],
         )

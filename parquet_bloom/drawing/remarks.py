@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from parquet_bloom.drawing.figures import PARQUET, Column, Ranked
-from parquet_bloom.results import count_text, percent_text, printable, size_text
+from parquet_bloom.results import count_text, names_text, percent_text, printable, size_text
 
 _LISTED = 5
 
@@ -112,14 +112,12 @@ def _of_hazards(columns: Sequence[Column]) -> Iterator[Remark]:
         for hazard in column.hazards:
             found.setdefault(hazard, []).append(number)
     for hazard, numbers in found.items():
-        names = ", ".join(printable(columns[number].label) for number in numbers[:_LISTED])
-        more = f" and {len(numbers) - _LISTED:,} more" if len(numbers) > _LISTED else ""
-        yield Remark("warn", f"{printable(hazard)}: {names}{more}.", f"c{numbers[0]}")
+        names = names_text([printable(columns[number].label) for number in numbers], _LISTED)
+        yield Remark("warn", f"{printable(hazard)}: {names}.", f"c{numbers[0]}")
 
 
 def _of_advice(rows: Sequence[Any]) -> Iterator[Remark]:
     to_add = [(number, row) for number, row in enumerate(rows) if row.advice == "add"]
     if to_add:
-        names = ", ".join(printable(row.column) for _, row in to_add[:_LISTED])
-        more = f" and {len(to_add) - _LISTED:,} more" if len(to_add) > _LISTED else ""
-        yield Remark("hint", f"Worth a filter: {names}{more}.", f"a{to_add[0][0]}")
+        names = names_text([printable(row.column) for _, row in to_add], _LISTED)
+        yield Remark("hint", f"Worth a filter: {names}.", f"a{to_add[0][0]}")

@@ -151,7 +151,7 @@ class Hazard:
         if self.is_reported:
             which = f"{self.since} (reported, not tried)" if self.since else "(reported, not tried)"
         elif self.mended is None:
-            which = f"up to {self.tried[-1]}"
+            which = f"up to {self.tried[-1]}, the newest tried,"
         else:
             which = f"{self.since} to {self.tried[-1]}" if self.since else f"before {self.mended}"
         return f"{self.engine} {which} loses rows {self.loses}"
@@ -163,52 +163,52 @@ _OF_CLICKHOUSE = frozenset(kind for kind, engines in _USERS.items() if CLICKHOUS
 _STRINGS = frozenset({"STRING", "BYTE_ARRAY"})
 
 HAZARDS = (
-    Hazard(DATAFUSION, None, "55.0.0", _SHORT_DECIMALS, "for every =", "apache/datafusion#22994"),
+    Hazard(DATAFUSION, None, "55.0.0", _SHORT_DECIMALS, "in every = condition", "apache/datafusion#22994"),
     Hazard(
         *(DELTALAKE, None, "1.6.3", _SHORT_DECIMALS),
-        "for every =, and does not find them to delete, update or merge",
+        "in every = condition, also of delete, update and merge",
         "apache/datafusion#22994",
     ),
     Hazard(
         *(DUCKDB, "1.5.0", "2.0.0", frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})),
-        "for = and joins, of bytes that it prints escaped",
+        "in = conditions and joins, on bytes that it prints escaped",
         "duckdb/duckdb#23053",
     ),
-    Hazard(DUCKDB, None, None, frozenset({"FLOAT16"}), "for every =: it hashes FLOAT16 as FLOAT"),
+    Hazard(DUCKDB, None, None, frozenset({"FLOAT16"}), "in every = condition, because it hashes FLOAT16 as FLOAT"),
     Hazard(
         *(DUCKDB, None, None, frozenset({"DECIMAL over 38 digits"})),
-        "for every =: it hashes decimals of over 38 digits as DOUBLE",
+        "in every = condition, because it hashes decimals of over 38 digits as DOUBLE",
     ),
     Hazard(
-        *(CLICKHOUSE, None, "26.5", _STRINGS, "for = in files of many row groups", "chdb-io/chdb#587"),
+        *(CLICKHOUSE, None, "26.5", _STRINGS, "in = conditions on files of many row groups", "chdb-io/chdb#587"),
         when="many row groups",
     ),
     Hazard(
         *(CLICKHOUSE, "26.5", "26.9.2", _OF_CLICKHOUSE),
-        "that are NULL where it reads the column as not Nullable, and so NULL as 0 or ''",
+        "whose NULL it reads as 0 or '', in columns declared as not Nullable",
         "ClickHouse/ClickHouse#112580",
         when="nulls",
     ),
     Hazard(
         *(TRINO, None, None, frozenset({"UINT32"})),
-        "where a table calls the column a BIGINT: it has no unsigned integers",
+        "if a table declares the column as BIGINT, because it has no unsigned integers",
         "trinodb/trino#30544",
     ),
     Hazard(
         *(TRINO, None, None, _ALL_KINDS),
-        "where the table's type of the column is not the file's",
+        "if the table declares another type than the file has",
         "trinodb/trino#30544",
         when="other type",
     ),
     Hazard(
         *("Doris", None, None, _ALL_KINDS),
-        "of files of several row groups",
+        "in files of several row groups",
         "apache/doris#65487",
         is_reported=True,
     ),
     Hazard(
         *("StarRocks", "3.5.10", None, _ALL_KINDS),
-        "of conditions with OR",
+        "in conditions with OR",
         "StarRocks/starrocks#69898",
         is_reported=True,
     ),
@@ -277,7 +277,7 @@ def hazards_of_filter(num_bytes: int, *, has_length: bool) -> Iterator[str]:
     if num_bytes > 128 * 1024 * 1024:
         yield "Arrow C++ and parquet-java reject a bitset over 128 MiB"
     if not has_length:
-        yield "Spark with parquet-java 1.14.0 to 1.15.2 may return wrong rows when the length is missing"
+        yield "Spark and Iceberg with parquet-java 1.14.0 to 1.15.2 may lose rows when the length is missing"
 
 
 def _is_map_key(leaf: LeafColumn) -> bool:

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parquet_bloom.errors import UnsupportedError
-from parquet_bloom.filters.engines import Hazard, hazards, is_known, known_engines
+from parquet_bloom.filters.engines import HAZARDS, Hazard, hazards, hazards_of_filter, is_known, known_engines
 from parquet_bloom.filters.index_folder import folder_of, folders_of, with_above
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn
@@ -36,7 +36,7 @@ class Readers:
     that the caller `is_given`, no table and no index knows better.
     """
 
-    named: Mapping[str, SpecifierSet] | None = None
+    named: Mapping[str, SpecifierSet] | None = field(default=None, hash=False)
     text: str = ""
     accepts: bool = field(default=False, kw_only=True)
     is_given: bool = field(default=False, kw_only=True)
@@ -57,6 +57,12 @@ class Readers:
         """Return whether a hazard of filters that are written, or there already, is to be told."""
         return self.lose_rows(hazard) or (self.named is None and not self.accepts and _is_recent(hazard))
 
+    def warnings(self, footer: Footer, leaf: LeafColumn, num_bytes: int, *, has_length: bool) -> tuple[str, ...]:
+        """Return a sentence for each engine that loses rows, or fails, because of a valid filter of this size."""
+        told = _told(self)
+        of_column = (told[hazard] for hazard in hazards(footer, leaf) if hazard in told)
+        return (*of_column, *hazards_of_filter(num_bytes, has_length=has_length))
+
     def why_left_out(self, footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = None) -> str | None:
         """Return why a file's column gets no filter, and what to do, or None; `table_leaf` is its type in a table."""
         anyhow = "add it all the same with accept_hazards=True"
@@ -69,6 +75,11 @@ class Readers:
         such = f", such as {mended}" if mended else ""
         name = "say who reads the files" if self.named is None else "name other releases"
         return f"{'; '.join(map(str, losing))}; {name} with readers={such}, or {anyhow}"
+
+
+@cache  # comparing releases is slow beside inspecting one of thousands of columns
+def _told(readers: Readers) -> dict[Hazard, str]:
+    return {hazard: str(hazard) for hazard in HAZARDS if readers.are_told(hazard)}
 
 
 ANYONE = Readers()

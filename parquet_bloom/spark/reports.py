@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.errors import ColumnNotFoundError
+from parquet_bloom.filters.readers import Readers, readers_of
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.predicates.binding import Findings, without_conflicts
 from parquet_bloom.predicates.tree import Opaque, Predicate
@@ -23,13 +24,11 @@ from parquet_bloom.storage.drive import run as run_here
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables import Snapshot, fsspec_options
 from parquet_bloom.tables.snapshots import TableFiles
-from parquet_bloom.verbs.inspect import FileInfo
-from parquet_bloom.verbs.inspect import inspect as inspect_here
+from parquet_bloom.verbs.inspect import FileInfo, inspect_sources
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator
 from parquet_bloom.verbs.verdicts import FileVerdict
-from parquet_bloom.verbs.verify import VerifiedFile
-from parquet_bloom.verbs.verify import verify as verify_here
+from parquet_bloom.verbs.verify import VerifiedFile, verify_sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +45,7 @@ def inspect(
     paths: Any,
     columns: Sequence[str] | str | None = None,
     *,
+    readers: str | Sequence[str] | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -53,11 +53,11 @@ def inspect(
 
     `paths` may be a DataFrame with a column `path`. The job is done when this returns, and its rows stay on the
     executors until `unpersist()`. Columns: path, size, created_by, num_rows, num_row_groups, num_column_chunks,
-    filters (an array of structs with the fields of `FilterInfo`), error. Raises `ColumnNotFoundError` for a column that
-    no file has.
+    filters (an array of structs with the fields of `FilterInfo`), error. The driver's environment names the `readers`
+    where they are not given. Raises `ColumnNotFoundError` for a column that no file has.
     """
     paths, storage_options = settled(spark, paths, storage_options)
-    call = partial(_inspected, columns=columns, storage_options=storage_options)
+    call = partial(_inspected, columns=columns, readers=readers_of(readers), storage_options=storage_options)
     return _report(
         *(spark, sources_of(paths, storage_options), call),
         record=FileInfo,
@@ -66,9 +66,10 @@ def inspect(
     )
 
 
-def _inspected(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[FileInfo]:
+def _inspected(paths: list[str], columns: Any, readers: Readers, storage_options: StorageOptions) -> list[FileInfo]:
     there, gone = present(paths, storage_options)
-    files = inspect_here(there, columns, storage_options=storage_options).files
+    sources = find(there, storage_options=storage_options)
+    files = inspect_sources(sources, columns, readers=readers, storage_options=storage_options).files
     return [*files, *(FileInfo(path, 0, error=GONE) for path in gone)]
 
 
@@ -77,17 +78,18 @@ def verify(
     paths: Any,
     columns: Sequence[str] | str | None = None,
     *,
+    readers: str | Sequence[str] | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
     """Return a row for each file with the verdicts on its `filters`, as `parquet_bloom.verify` gives them.
 
     The job is done when this returns, and its rows stay on the executors until `unpersist()`. Columns: path,
-    created_by, filters (an array of structs with the fields of `VerifiedFilter`), error. Raises `ColumnNotFoundError`
-    for a column that no file has.
+    created_by, filters (an array of structs with the fields of `VerifiedFilter`), error. The driver's environment names
+    the `readers` where they are not given. Raises `ColumnNotFoundError` for a column that no file has.
     """
     paths, storage_options = settled(spark, paths, storage_options)
-    call = partial(_verified, columns=columns, storage_options=storage_options)
+    call = partial(_verified, columns=columns, readers=readers_of(readers), storage_options=storage_options)
     return _report(
         *(spark, sources_of(paths, storage_options), call),
         record=VerifiedFile,
@@ -96,10 +98,18 @@ def verify(
     )
 
 
-def _verified(paths: list[str], columns: Any, storage_options: StorageOptions) -> list[VerifiedFile]:
+def _verified(paths: list[str], columns: Any, readers: Readers, storage_options: StorageOptions) -> list[VerifiedFile]:
     there, gone = present(paths, storage_options)
-    files = verify_here(there, columns, jobs=1, storage_options=storage_options).files
-    return [*files, *(VerifiedFile(path, error=GONE) for path in gone)]
+    verified = verify_sources(
+        find(there, storage_options=storage_options),
+        columns,
+        readers=readers,
+        jobs=1,
+        storage_options=storage_options,
+        decryption=None,
+        progress=None,
+    )
+    return [*verified.files, *(VerifiedFile(path, error=GONE) for path in gone)]
 
 
 def _report(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from parquet_bloom.errors import NotParquetError
 from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC, Plan
 from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.results import names_text
 from parquet_bloom.storage.drive import changes, drive, is_still_there
 from parquet_bloom.storage.listing import LOG, Source
 
@@ -35,7 +36,7 @@ class Strays:
         others = [source for source in sources if source not in self] if self._found else list(sources)
         if self._found:
             names = [source.name for source in self._found]
-            told = ", ".join(names[:_TOLD]) + (f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else "")
+            told = names_text(names, _TOLD)
             if not others:
                 raise FileNotFoundError(f"there is no Parquet file among {told}")
             verb = "file is not Parquet and was" if len(names) == 1 else "files are not Parquet and were"

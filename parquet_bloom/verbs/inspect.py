@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from parquet_bloom.errors import (
@@ -15,7 +16,7 @@ from parquet_bloom.errors import (
 )
 from parquet_bloom.filters import engines
 from parquet_bloom.filters.parquet import groups, why_distrusted
-from parquet_bloom.filters.readers import ANYONE
+from parquet_bloom.filters.readers import Readers, readers_of
 from parquet_bloom.filters.stored import (
     OtherFilter,
     TableFilters,
@@ -55,6 +56,7 @@ class FilterInfo(Record):
 
     Sizes and offsets are in bytes; `fill`, `fpp` and `worst_block_fpp` are rates of the bitset as it is, `ndv` the
     estimate from its bits; `folds_to` is the size at which its rate would still be within 1 %, or its own size.
+    `used_by` are the engines that prune with it, `hazards` what engines that read the file lose because of it.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "column", "num_bytes", "fpp", "problem")
@@ -129,6 +131,7 @@ def inspect(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
+    readers: str | Sequence[str] | None = None,
     decryption: Decryption | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -142,6 +145,9 @@ def inspect(
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
         columns: Leaf columns to describe. By default all.
+        readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: what these
+            lose because of filters is in `hazards`. By default the environment variable `PARQUET_BLOOM_READERS` names
+            them; where it does not, any release of the last two years may read them.
         decryption: Keys for encrypted files.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -164,7 +170,13 @@ def inspect(
     """
     sources = find(paths, filesystem=filesystem, storage_options=storage_options)
     return inspect_sources(
-        sources, columns, decryption=decryption, storage_options=storage_options, progress=progress, log=log
+        sources,
+        columns,
+        readers=readers_of(readers),
+        decryption=decryption,
+        storage_options=storage_options,
+        progress=progress,
+        log=log,
     )
 
 
@@ -172,6 +184,7 @@ def inspect_sources(
     sources: Sequence[Source],
     columns: Sequence[str] | str | None = None,
     *,
+    readers: Readers,
     decryption: Decryption | None = None,
     storage_options: StorageOptions = None,
     progress: Progress | None = None,
@@ -185,7 +198,10 @@ def inspect_sources(
     files = []
     entries = index_entries(sources)
     of_files = with_filters_of_their_tables(sources, storage_options=storage_options)
-    plans = ((source, _inspect(source, wanted, entries.get(source, ()), kept, decryption)) for source, kept in of_files)
+    plans = (
+        (source, _inspect(source, wanted, entries.get(source, ()), kept, readers, decryption))
+        for source, kept in of_files
+    )
     strays = Strays()
     for done, (source, outcome) in enumerate(drive(refuse_links_out(plans), log=log), 1):
         if strays.take(source, outcome):
@@ -212,14 +228,16 @@ def _inspect(
     wanted: list[tuple[str, ...]] | None,
     indexed: Sequence[OtherFilter],
     kept: TableFilters,
+    readers: Readers,
     decryption: Decryption | None,
 ) -> Plan[tuple[Footer, FileInfo]]:
     footer = yield from read_footer(source.size, decryption=decryption)
     leaves = tuple(leaf for leaf in footer.leaves if wanted is None or leaf.path in wanted)
     filters: list[FilterInfo] = []
+    warnings = cache(partial(readers.warnings, footer))
     sealed = {(row_group, leaf): error for row_group, leaf, error in footer.sealed_chunks(leaves)}
     for chunks in groups(chunk for chunk in footer.chunks_with_filters(leaves) if chunk not in sealed):
-        plans = (_inspect_chunk(source, footer, row_group, leaf) for row_group, leaf in chunks)
+        plans = (_inspect_chunk(source, footer, row_group, leaf, warnings) for row_group, leaf in chunks)
         infos = yield from with_tail(footer, together(plans))
         filters += (info for info in infos if info)
     filters += (_sealed(source, *chunk, error) for chunk, error in sealed.items())
@@ -283,7 +301,9 @@ def _sealed(source: Source, row_group: int, leaf: LeafColumn, error: ParquetBloo
 WHOLE_FILE = None
 
 
-def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafColumn) -> Plan[FilterInfo | None]:
+def _inspect_chunk(
+    source: Source, footer: Footer, row_group: int, leaf: LeafColumn, warnings: Callable[..., tuple[str, ...]]
+) -> Plan[FilterInfo | None]:
     chunk = footer.chunk(row_group, leaf)
     offset = (chunk and chunk.bloom_filter_offset) or 0
     length = chunk and chunk.bloom_filter_length
@@ -307,10 +327,7 @@ def _inspect_chunk(source: Source, footer: Footer, row_group: int, leaf: LeafCol
         ndv=bloom.estimated_ndv,
         folds_to=bloom.folded_to(FOLD_FPP).num_bytes,
         used_by=engines.users(leaf, bloom.num_bytes),
-        hazards=(
-            *(str(one) for one in engines.hazards(footer, leaf) if ANYONE.are_told(one)),
-            *engines.hazards_of_filter(bloom.num_bytes, has_length=length is not None),
-        ),
+        hazards=warnings(leaf, bloom.num_bytes, has_length=length is not None),
         untrusted=why_untrusted(leaf) or why_uncountable(leaf),
         problem=None if why_untrusted(leaf) else why_distrusted(footer, row_group, leaf, bloom),
     )

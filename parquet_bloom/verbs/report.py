@@ -14,6 +14,7 @@ import parquet_bloom
 from parquet_bloom.drawing.figures import Stored
 from parquet_bloom.drawing.page import Contents, page, require_drawing
 from parquet_bloom.errors import without_secrets
+from parquet_bloom.filters.readers import readers_of
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, parse_path
@@ -70,6 +71,7 @@ def report(
     columns: Sequence[str] | str | None = None,
     *,
     where: Any = None,
+    readers: str | Sequence[str] | None = None,
     verification: Verification | bool = False,
     advice: Advice | bool = False,
     fpp: float = 0.01,
@@ -91,6 +93,9 @@ def report(
         output: The local file to write.
         columns: Leaf columns to show. By default all.
         where: A condition as for `prune`: the page then shows what it keeps, and why.
+        readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: the page
+            says what these lose because of filters. By default the environment variable `PARQUET_BLOOM_READERS` names
+            them; where it does not, any release of the last two years may read them.
         verification: What `verify` returned for these files; True verifies them first, which reads their columns.
         advice: What `advise` returned for these files; True asks it first, which reads values of a few row groups.
         fpp: The false-positive rate that was asked for: the page marks filters whose real rate is worse.
@@ -119,6 +124,7 @@ def report(
         (4, ('events/b.parquet',))
     """
     require_drawing()
+    reading = readers_of(readers)
     if not 0 < fpp < 1:
         raise ValueError(f"fpp= must be between 0 and 1, not {fpp}")
     target = Path(output)
@@ -134,6 +140,7 @@ def report(
     inspection = inspect_sources(
         sources,
         columns,
+        readers=reading,
         decryption=decryption,
         storage_options=storage_options,
         progress=progress,
@@ -144,6 +151,7 @@ def report(
         verified = verify_sources(
             sources,
             columns,
+            readers=reading,
             jobs=jobs,
             storage_options=storage_options,
             decryption=decryption,

@@ -10,11 +10,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, ClassVar
 
 from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError, describe_error
 from parquet_bloom.filters.parquet import StoredFilter, read_filters
 from parquet_bloom.filters.protocol import FileFilter
+from parquet_bloom.filters.readers import Readers, readers_of
 from parquet_bloom.filters.stored import (
     OtherFilter,
     TableFilters,
@@ -52,8 +54,9 @@ class VerifiedFilter(Record):
 
     `num_values` counts the values that were probed, `num_missing` those that the filter lacks; `example` is one of
     them and `cause` the best guess at why, where there is one. `num_nans_missing` counts NaNs beside them: they are no
-    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them. One of
-    another `format` covers the whole file: its `row_group` is None.
+    false negatives, because a NaN is never pruned, but an engine that looks NaN up by its bits would lose them.
+    `hazards` are what engines that read the file lose because of the filter, however right it is. One of another
+    `format` covers the whole file: its `row_group` is None.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("path", "row_group", "column", "verdict", "num_missing", "cause")
@@ -68,6 +71,7 @@ class VerifiedFilter(Record):
     num_nans_missing: int = 0
     example: str | None = None
     cause: str | None = None
+    hazards: tuple[str, ...] = ()
     format: str = PARQUET
 
 
@@ -125,6 +129,7 @@ def verify(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
+    readers: str | Sequence[str] | None = None,
     jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -138,6 +143,9 @@ def verify(
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
         columns: Leaf columns to check. By default all.
+        readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: what these
+            lose because of filters that are right is in `hazards`. By default the environment variable
+            `PARQUET_BLOOM_READERS` names them; where it does not, any release of the last two years may read them.
         jobs: Threads. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -160,6 +168,7 @@ def verify(
     return verify_sources(
         find(paths, filesystem=filesystem, storage_options=storage_options),
         columns,
+        readers=readers_of(readers),
         jobs=jobs,
         storage_options=storage_options,
         decryption=decryption,
@@ -171,6 +180,7 @@ def verify_sources(
     sources: list[Source],
     columns: Sequence[str] | str | None,
     *,
+    readers: Readers,
     jobs: int | None,
     storage_options: StorageOptions,
     decryption: Decryption | None,
@@ -187,7 +197,7 @@ def verify_sources(
         with tick.part(source.size, values) as count:
             if isinstance(outcome, Exception):
                 return VerifiedFile(source.name, error=describe_error(outcome))
-            return _verify_file(source, outcome, threads, count)
+            return _verify_file(source, outcome, readers, threads, count)
 
     missing: list[ColumnNotFoundError] = []
 
@@ -230,7 +240,9 @@ def _num_values(footer: Footer, stored: StoredFilter) -> int:
     return max(0, chunk.num_values or 0) if chunk else 0
 
 
-def _verify_file(source: Source, outcome: _StoredFilters, threads: int, count: Callable[[int], None]) -> VerifiedFile:
+def _verify_file(
+    source: Source, outcome: _StoredFilters, readers: Readers, threads: int, count: Callable[[int], None]
+) -> VerifiedFile:
     footer, filters, others, problem = outcome
     if not filters and not others:
         return VerifiedFile(source.name, footer.created_by, error=problem)
@@ -238,8 +250,12 @@ def _verify_file(source: Source, outcome: _StoredFilters, threads: int, count: C
         chunks = ColumnChunks(source, footer)
     except ParquetBloomError as error:
         return VerifiedFile(source.name, footer.created_by, error=describe_error(error))
+    warnings = cache(partial(readers.warnings, footer))
     verdicts = map_in_order(
-        lambda stored: _verify_filter(source, footer, chunks, stored, count), filters, threads, threading.Event()
+        lambda stored: _verify_filter(source, footer, chunks, stored, warnings, count),
+        filters,
+        threads,
+        threading.Event(),
     )
     of_file = (_verify_of_file(source, footer, chunks, one) for one in others)
     return VerifiedFile(source.name, footer.created_by, (*verdicts, *of_file), problem)
@@ -282,16 +298,22 @@ def _text(value: Any) -> str:
 
 
 def _verify_filter(
-    source: Source, footer: Footer, chunks: ColumnChunks, stored: StoredFilter, count: Callable[[int], None]
+    source: Source,
+    footer: Footer,
+    chunks: ColumnChunks,
+    stored: StoredFilter,
+    warnings: Callable[..., tuple[str, ...]],
+    count: Callable[[int], None],
 ) -> VerifiedFilter:
-    leaf = stored.leaf
+    leaf, bloom, location = stored.leaf, stored.bloom, stored.location
+    hazards: tuple[str, ...] = ()
 
     def verdict(kind: str, **fields: Any) -> VerifiedFilter:
-        return VerifiedFilter(source.name, stored.row_group, leaf.name, leaf.type_name, kind, **fields)
+        return VerifiedFilter(source.name, stored.row_group, leaf.name, leaf.type_name, kind, hazards=hazards, **fields)
 
-    bloom = stored.bloom
     if bloom is None:
         return verdict(UNUSABLE, cause=stored.problem)
+    hazards = warnings(leaf, bloom.num_bytes, has_length=location is not None and location.length is not None)
     if reason := why_untrusted(leaf):
         # Its values are not probed; an empty filter is wrong whatever they are.
         return verdict(FALSE_NEGATIVE if bloom.is_empty else OK, cause=f"never trusted: {reason}")

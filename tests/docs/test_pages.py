@@ -15,6 +15,7 @@ from documents import DOCUMENTS, PAGES, README, ROOT, blocks, text, without_bloc
 
 import parquet_bloom
 from parquet_bloom.cli.commands import main
+from parquet_bloom.filters import engines
 
 
 def commands_below(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
@@ -146,6 +147,15 @@ def test_every_page_is_in_the_menu():
 def test_help_is_what_the_program_prints(path, scripts):
     written = scripts("write_help").with_help(text(path))
     assert written == text(path), "run python docs/write_help.py"
+
+
+def test_the_table_of_releases_that_lose_rows_is_that_of_the_code(scripts):
+    page = text(PAGES / "engines.md")
+    assert scripts("write_hazards").with_table(page) == page, "run python docs/write_hazards.py"
+    for hazard in engines.HAZARDS:
+        assert f"| {hazard.engine} | " in page
+        assert f"| {hazard.loses} | " in page
+    assert f"As of {engines.MEASURED.day} {engines.MEASURED:%B %Y}." in page
 
 
 def test_the_tables_and_curves_of_speed_show_the_figures_that_were_measured(scripts):

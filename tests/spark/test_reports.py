@@ -74,6 +74,24 @@ def test_verify(mixed: Path) -> None:
     assert {path: finite(file) for path, file in found.items()} == {p: finite(f) for p, f in expected.items()}
 
 
+def test_the_driver_says_who_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "raw.parquet"
+    pq.write_table(pa.table({"raw": [b"a", b"b"]}), path)
+    parquet_bloom.add(path, "raw", accept_hazards=True)
+    monkeypatch.setenv("PARQUET_BLOOM_READERS", "duckdb>=1.5")  # executors have the one that they started with
+    for verb, here, kind in (
+        (bloom.inspect, parquet_bloom.inspect, FileInfo),
+        (bloom.verify, parquet_bloom.verify, VerifiedFile),
+    ):
+        expected = by_path(here(path).files)
+        assert "DuckDB" in expected[str(path)].filters[0].hazards[0]
+        assert records(verb(spark(), path), kind) == expected
+        [named] = records(verb(spark(), path, readers="duckdb>=2"), kind).values()
+        assert named.filters[0].hazards == ()
+        with pytest.raises(ValueError, match="duckling"):
+            verb(spark(), path, readers="duckling")
+
+
 def test_prune_with_files_in_two_types(tmp_path: Path) -> None:
     session = spark()
     for name, values in (("1", [9, 10]), ("2", [10, 11]), ("3", [400, 500])):

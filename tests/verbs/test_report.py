@@ -11,6 +11,7 @@ import html.parser
 import json
 import random
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,28 @@ def test_engines_and_warnings_are_those_of_inspect(output: Path) -> None:
         used = {engine for engine in figures.ENGINES if engines[row.column][engine] == "yes"}
         assert used == set(row.used_by)
         assert (engines[row.column].get("careful") or "") == "; ".join(row.hazards)
+
+
+def test_it_says_once_what_each_reader_loses(tmp_path: Path, output: Path) -> None:
+    table = pa.table({HOSTILE[0]: [Decimal(7), Decimal(8), Decimal(9)], "raw": [b"a", b"b", b"c"], "id": [1, 2, 3]})
+    for part in "ab":
+        pq.write_table(table, tmp_path / f"{part}.parquet", row_group_size=1)
+        parquet_bloom.add(tmp_path / f"{part}.parquet", table.column_names, accept_hazards=True)
+    report = parquet_bloom.report(tmp_path, output, readers="duckdb>=1.5,datafusion>=54")
+    hazards = {row.column: row.hazards for row in report}
+    [lost], [escaped] = hazards[HOSTILE[0]], hazards["raw"]
+    assert "DataFusion" in lost
+    assert "DuckDB" in escaped
+    seen = Page(output)
+    assert {one["column"]: one["careful"] for one in seen.table("e")} == {
+        HOSTILE[0]: lost,
+        "raw": escaped,
+        "id": None,
+    }
+    for sentence in (f"{lost}: {HOSTILE[0]}.", f"{escaped}: raw."):
+        assert seen.texts.count(sentence) == 1
+    parquet_bloom.report(tmp_path, output, readers="duckdb>=2,datafusion>=55", force=True)
+    assert not any("loses rows" in text for text in Page(output).texts)
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["verified first", "given"])
