@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -144,23 +144,41 @@ _KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "TIMESTAMP UTC NANOS": (_instants("ns", "UTC"), {}, {}),
 }
 KINDS = tuple(_KINDS)
+_KINDS["BYTE_ARRAY of any bytes"] = (lambda rng: pa.array([rng.randbytes(7) for _ in range(ROWS)], pa.binary()), {}, {})
+_KINDS["FIXED_LEN_BYTE_ARRAY of a text"] = (_texts(pa.binary(12), "{:012x}"), {}, {})
+ALL_KINDS = tuple(_KINDS)
+"""With those whose values alone are of another sort: bytes that print as they are, and such as do not."""
 
 
-def write_kind(path: Path, kind: str, seed: str = "", **more: Any) -> Path:
-    """Writes the file of a kind: PLAIN pages, so that no dictionary prunes in a filter's stead."""
+def write_kind(
+    path: Path,
+    kind: str,
+    seed: str = "",
+    rows: int = ROWS,
+    nulls: int = 0,
+    columns: Sequence[str] = ("k", "v", "s", "l"),
+    **more: Any,
+) -> Path:
+    """Writes the file of a kind: PLAIN pages, so that no dictionary prunes in a filter's stead.
+
+    Every row whose number is a multiple of `nulls` has no value.
+    """
     make, options, annotation = _KINDS[kind]
-    values = make(random.Random(kind + seed))
-    offsets = pa.array(range(ROWS + 1), pa.int32())
+    rng = random.Random(kind + seed)
+    values = pa.concat_arrays([make(rng) for _ in range(0, rows, ROWS)])[:rows]
+    if nulls:
+        values = values.take(pa.array([i if i % nulls else None for i in range(rows)], pa.int64()))
+    offsets = pa.array(range(rows + 1), pa.int32())
     table = pa.table(
         {
-            "k": pa.array(range(ROWS), pa.int64()),
+            "k": pa.array(range(rows), pa.int64()),
             "v": values,
             "s": pa.StructArray.from_arrays([values], ["v"]),
             "l": pa.ListArray.from_arrays(offsets, values),
         }
     )
     options = {"row_group_size": ROW_GROUP_ROWS, "use_dictionary": False, "store_schema": False, **options, **more}
-    pq.write_table(table, path, **options)
+    pq.write_table(table.select(columns), path, **options)
     if annotation:
         _annotate(path, **annotation)
     return path

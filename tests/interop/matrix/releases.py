@@ -1,0 +1,289 @@
+"""Asks each release of an engine the same questions in files without filters and with ours: which release loses rows?
+
+    PYTHONPATH=tests:tests/support python -m interop.matrix.releases FOLDER [ENGINE...]
+
+Each release is fetched into FOLDER, asked by `ask_release.py`, and removed. What it answered stays in FOLDER/answers,
+where a repeated run goes on; the files stay in FOLDER/released. Then it is one of docs/pages/interop_releases.json.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow.parquet as pq
+from interop.matrix.programs import Program
+from interop.matrix.releases_page import DATA, as_json, compact, lost
+from kinds import ALL_KINDS, write_kind
+from packaging.version import Version
+from samples import retrofit, supported
+
+ASK = Path(__file__).with_name("ask_release.py")
+SIZES = (1, 1000)
+MORE_SIZES = (1, 100, 300, 500, 1000)
+"""In row groups: of two rows, or of all."""
+QUESTIONS = {"=": (2, 1), "IN": (1, 2), "join": (1, 1)}
+"""How often each is asked, and of how many values, the last of two being absent."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """An engine: its packages on PyPI, what they need, and what else it is asked."""
+
+    packages: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    first_too: bool = True
+    """The first release of each minor one is asked, too, and not the last one alone."""
+
+    @property
+    def questions(self) -> dict[str, tuple[int, int]]:
+        return QUESTIONS | dict.fromkeys(self.more, (1, 1))
+
+
+ENGINES = {
+    "DuckDB": Released(("duckdb",)),
+    "DataFusion": Released(("datafusion",), ("pyarrow", "typing_extensions", "cloudpickle")),
+    "deltalake": Released(
+        ("deltalake",), ("pyarrow", "arro3-core", "deprecated", "wrapt", "typing_extensions"), ("delete", "update")
+    ),
+    "ClickHouse": Released(("chdb", "chdb-core"), ("pyarrow", "pandas", "numpy"), ("default",)),
+    "Polars": Released(("polars",), first_too=False),
+    "Spark": Released(("pyspark",), ("py4j",), first_too=False),
+}
+
+
+# ---- files ---------------------------------------------------------------------------------
+
+
+def write_files(folder: Path) -> dict[tuple[str, int], dict[str, Path]]:
+    """Returns the files of each kind and each number of row groups: without filters, with ours, and another's."""
+    files = {}
+    for kind in ALL_KINDS:
+        other = folder / f"{kind}-other.parquet".replace(" ", "-")
+        if not other.exists():
+            write_kind(other, kind, "other")
+        if "v" not in [leaf.name for leaf in supported(other)]:
+            continue
+        for groups in MORE_SIZES if kind in ("STRING", "BYTE_ARRAY") else SIZES:
+            plain, ours = (
+                other.with_stem(f"{other.stem.removesuffix('-other')}-{groups}-{version}")
+                for version in ("plain", "ours")
+            )
+            if not ours.exists():
+                rows = 2 * (groups if groups > 1 else 1000)
+                write_kind(plain, kind, rows=rows, nulls=5, columns=("k", "v"), row_group_size=rows // groups)
+                retrofit(plain, ours)
+            files[kind, groups] = {"plain": plain, "ours": ours, "other": other, "parquet": plain}
+    return files
+
+
+def as_tables(files: dict[str, Path], kind: str) -> dict[str, Path]:
+    """Returns a Delta table of each file, and no tables where Delta has no such type."""
+    tables = {"parquet": files["parquet"]}
+    for version in ("plain", "ours", "other"):
+        tables[version] = files[version].with_suffix("")
+        if not (tables[version] / "_delta_log").exists():
+            tables[version].mkdir(exist_ok=True)
+            shutil.copy(files[version], tables[version] / "part.parquet")
+            try:
+                deltalake.convert_to_deltalake(str(tables[version]))
+            except Exception:  # it raises nothing narrower
+                return {}
+    return {} if kind.startswith("UINT") else tables
+
+
+# ---- releases ------------------------------------------------------------------------------
+
+
+def released(package: str, since: str) -> Iterator[tuple[Version, str]]:
+    """Returns the versions of a package and their dates."""
+    with urllib.request.urlopen(f"https://pypi.org/pypi/{package}/json") as answer:
+        releases = json.load(answer)["releases"]
+    for text, files in releases.items():
+        date = min((file["upload_time_iso_8601"][:10] for file in files), default="")
+        if date >= since and not Version(text).is_prerelease and not all(file["yanked"] for file in files):
+            yield Version(text), date
+
+
+def chosen(engine: Released, since: str) -> Iterator[tuple[str, Version, str, bool]]:
+    """Returns package, version, date of each release, and whether it is the first or the last of a minor one."""
+    for package in engine.packages:
+        minors: dict[tuple[int, ...], list[tuple[Version, str]]] = {}
+        for version, date in sorted(released(package, since)):
+            minors.setdefault(version.release[:2], []).append((version, date))
+        for known in minors.values():
+            for place, (version, date) in enumerate(known):
+                ends = place == len(known) - 1 or (place == 0 and engine.first_too)
+                # a wheel of no code, whose engine is in the other package
+                if not (package == "chdb" and version >= Version("4.1")) and version >= Version("0.1"):
+                    yield package, version, date, ends
+
+
+# ---- asking --------------------------------------------------------------------------------
+
+
+class NoAnswer(Exception):
+    """A release does not install, does not start, or cannot answer a question."""
+
+
+class Release(Program):
+    """A release that is asked, and ended if it takes longer than two minutes for a question."""
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        ending = threading.Timer(120, lambda: self.process and self.process.kill())
+        ending.start()
+        try:
+            return super().ask(**request)
+        except RuntimeError as error:
+            raise NoAnswer(str(error)) from error
+        finally:
+            ending.cancel()
+
+
+def fetch(folder: Path, *packages: str) -> None:
+    """Installs packages, and nothing that they need, into a folder of their own."""
+    wheels = ["--only-binary", ":all:", "--no-binary", "pyspark"]  # which has none
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", *wheels, "--target", str(folder)]
+    done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
+    if done.returncode:
+        (reason, *_) = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no wheel"]
+        raise NoAnswer(reason)
+
+
+@functools.cache
+def rows_like(file: Path, row: int) -> list[int]:
+    """Returns the rows that hold the same value as a row."""
+    values = pq.read_table(file, columns=["v"])["v"].combine_chunks()
+    numbers = getattr(values, "storage", values).dictionary_encode().indices.to_pylist()  # of a UUID, say
+    return [k for k, number in enumerate(numbers) if number == numbers[row]]
+
+
+def cell(ask: Any, question: str, files: dict[str, Path], asked: list[list[tuple[str, int]]]) -> dict[str, Any]:
+    """Returns what a question for some values comes to."""
+    answers = [answer_to(ask, question, files, values) for values in asked]
+    worst = min((answer for answer, _ in answers), key=("loses", "fails", "ok", "cannot").index)
+    said = next(said for answer, said in answers if answer == worst)
+    return {"answer": worst, "times": f"{sum(answer == worst for answer, _ in answers)} of {len(asked)}", "said": said}
+
+
+def answer_to(ask: Any, question: str, files: dict[str, Path], values: list[tuple[str, int]]) -> tuple[str, str]:
+    """Returns a word and the reason for it; the file without filters is asked only where it makes a difference."""
+    row = values[0][1]
+    try:
+        found = ask(question, files["ours"], values)
+        error = None
+    except NoAnswer as reason:
+        found, error = None, str(reason)
+    if question != "default" and found == rows_like(files["parquet"], row):
+        return "ok", ""
+    try:
+        truth = ask(question, files["plain"], values)
+    except NoAnswer as reason:
+        return "cannot", str(reason)
+    if question != "default" and row not in truth:
+        return "cannot", "does not find the row, without filters either"
+    if error:
+        return "fails", error
+    return ("ok", "") if found == truth else ("loses", f"{len(found)} of {len(truth)} rows")
+
+
+def measure(name: str, release: Release, files: dict[tuple[str, int], dict[str, Path]]) -> dict[str, Any]:
+    """Returns each cell of a release."""
+
+    def ask(question: str, file: Path, values: list[tuple[str, int]]) -> list[int]:
+        return release.ask(question=question, file=str(file), values=values)["rows"]
+
+    cells: dict[str, Any] = {}
+    for (kind, groups), of_kind in files.items():
+        plain, absent = str(of_kind["plain"]), (str(of_kind["other"]), 6)
+        rows = 2 * (groups if groups > 1 else 1000)
+        here = [(plain, row) for row in (6, rows - 4)]
+        for question, (times, count) in ENGINES[name].questions.items():
+            asked = [[value, absent][:count] for value in here[:times]]
+            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = cell(ask, question, of_kind, asked)
+    return cells
+
+
+def measured(name: str, folder: Path, package: str, version: Version, files: Any) -> dict[str, Any]:
+    """Fetches a release, asks it, and removes it."""
+    engine, place, needs = ENGINES[name], folder / "release", folder / f"needs-{name}"
+    wanted = [f"{need}==0.10.9.7" if need == "py4j" and version.major == 3 else need for need in engine.needs]
+    if wanted and not needs.exists():
+        fetch(needs, *wanted)
+    shutil.rmtree(place, ignore_errors=True)
+    runtime = [f"polars-runtime-32=={version}"] if package == "polars" and version >= Version("1.34") else []
+    try:
+        fetch(place, f"{package}=={version}", *runtime)
+        environment = [f"PYTHONPATH={place}:{needs}", f"SPARK_HOME={place / 'pyspark'}", "TZ=UTC"]
+        command = ["env", *environment, "nice", "-n", "5", sys.executable, "-S", "-P", str(ASK), name]
+        release = Release(name, str(version), command)
+        try:
+            said = release.ask(question="version")["version"]
+            return {"version": said, "cells": measure(name, release, files)}
+        finally:
+            release.close()
+    except NoAnswer as error:
+        return {"version": str(version), "not tried": str(error).splitlines()[-1][-200:]}
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def measure_all(name: str, folder: Path, files: Any, since: str) -> list[dict[str, Any]]:
+    """Returns the answers of the releases, and of all between two of them that do not lose the same."""
+    engine, answers = ENGINES[name], folder / "answers"
+    releases = sorted(chosen(engine, since), key=lambda release: (release[0], release[1]))
+    known: dict[int, dict[str, Any]] = {}
+
+    def look(place: int) -> None:
+        package, version, date, _ = releases[place]
+        answer = answers / f"{name}-{package}-{version}.json"
+        if not answer.exists():
+            found = measured(name, folder, package, version, files)
+            answer.write_text(json.dumps({"date": date, "package": f"{package} {version}", **found}), "utf-8")
+            print(f"    {date} {name} {found['version']}: {found.get('not tried') or lost(compact(found))}", flush=True)
+        known[place] = json.loads(answer.read_text("utf-8"))
+
+    for place, (*_, ends) in enumerate(releases):
+        if ends:
+            look(place)
+    places = sorted(known)
+    for left, right in itertools.pairwise(places):
+        if engine.first_too and lost(compact(known[left])).keys() != lost(compact(known[right])).keys():
+            for place in range(left + 1, right):
+                look(place)
+    return [known[place] for place in sorted(known)]
+
+
+def main(folder: Path, *names: str) -> None:
+    (folder / "released").mkdir(parents=True, exist_ok=True)
+    (folder / "answers").mkdir(exist_ok=True)
+    today = datetime.datetime.now(datetime.UTC).date()
+    since = str(today.replace(year=today.year - 2))
+    files = write_files(folder / "released")
+    engines = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
+    for name in names or ENGINES:
+        theirs = files
+        if name == "deltalake":
+            theirs = {key: tables for key, of_kind in files.items() if (tables := as_tables(of_kind, key[0]))}
+        found = measure_all(name, folder, theirs, since)
+        in_order = sorted(found, key=lambda release: Version(release["version"]))
+        of_version = {each["version"]: compact(each) for each in in_order}
+        engines[name] = {"measured": str(today), "since": since, "releases": of_version}
+    DATA.write_text(as_json({name: engines[name] for name in ENGINES if name in engines}), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,148 @@
+"""Which release of an engine loses what: the JSON of `releases.py`, and the part of the page that is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[3] / "docs" / "pages" / "interop_releases.json"
+
+Releases = dict[str, Any]
+"""By engine: when it was measured, and its releases, each with the cells that are not "ok"."""
+
+HEAD = """
+## Which release loses what
+
+The filters that `add` writes are right, and some releases lose rows because of them: a bug of theirs sleeps until a
+file has filters. `.ci/interop FOLDER releases` measures it, on {measured}, with `accept_hazards`: of each minor release
+since {since} the first and the last one, and all between two that do not lose the same; of Polars and Spark the last
+one. Each looks for the same values in a file without filters and in one with ours: by `=`, by `IN` with a value that is
+not there, and by a join with a table of one row. The files have 1 and 1,000 row groups (for strings 100, 300 and 500,
+too), and every fifth value is NULL. ClickHouse also reads the column as one that cannot be NULL, with its default
+settings, and looks for what NULL becomes (default); deltalake also deletes and updates rows of a Delta table.
+
+[The JSON behind it](interop_releases.json) has what differs for each release. A release **loses** rows where it finds
+fewer with filters, or deletes or updates fewer; it **fails** if only the file with filters gives an error.
+
+| engine | releases | of | cells | cells that lose or fail | cells it cannot answer, without filters either |
+|---|---|---|---|---|---|
+"""
+
+LOST = """
+| engine | releases | of | column | row groups | what loses rows |
+|---|---|---|---|---|---|
+"""
+
+LEFT_OUT = """
+| not tried | why |
+|---|---|
+"""
+
+
+def flat(cells: Mapping[str, Any]) -> Iterator[tuple[str, int, str, Any]]:
+    """Yields kind, number of row groups, question and answer."""
+    for kind, sizes in cells.items():
+        for groups, answers in sizes.items():
+            for question, answer in answers.items():
+                yield kind, int(groups), question, answer
+
+
+def compact(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a release as it stands in the JSON: how many cells it has, and those that are not "ok"."""
+    release = {key: value for key, value in found.items() if key not in ("version", "cells")}
+    if "cells" not in found:
+        return release
+    cells: dict[str, Any] = {}
+    for kind, groups, question, answer in flat(found["cells"]):
+        if answer["answer"] != "ok":
+            text = answer["answer"]
+            if text != "cannot":
+                text = f"{text} {answer['times']}: {answer['said']}"
+            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = text
+    return {**release, "asked": sum(1 for _ in flat(found["cells"])), "cells": cells}
+
+
+def lost(release: Mapping[str, Any]) -> dict[tuple[str, int, str], str]:
+    """Returns the cells of a release in which rows were lost, or an error came, because of our filters."""
+    cells = flat(release.get("cells", {}))
+    return {(kind, groups, question): answer for kind, groups, question, answer in cells if answer != "cannot"}
+
+
+def losing(releases: Releases) -> set[tuple[str, str, str, str]]:
+    """Returns engine, version, kind and question of every cell that loses rows or fails because of our filters."""
+    return {
+        (engine, version, kind, question)
+        for engine, about in releases.items()
+        for version, release in about["releases"].items()
+        for kind, _, question in lost(release)
+    }
+
+
+def as_json(releases: Releases) -> str:
+    """Returns the JSON with a line for each release."""
+    parts = []
+    for engine, about in releases.items():
+        lines = [f"{json.dumps(version)}: {json.dumps(release)}" for version, release in about["releases"].items()]
+        text = ",\n".join(f"   {line}" for line in lines)
+        measured = json.dumps({"measured": about["measured"], "since": about["since"]})[1:-1]
+        parts.append(f' {json.dumps(engine)}: {{{measured}, "releases": {{\n{text}\n }}}}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def section(releases: Releases) -> str:
+    """Returns the part of the page."""
+    days = {key: sorted({about[key] for about in releases.values()}) for key in ("measured", "since")}
+    parts = [HEAD.format(measured=" and ".join(days["measured"]), since=days["since"][0])]
+    for engine, about in releases.items():
+        tried = {version: release for version, release in about["releases"].items() if "cells" in release}
+        cells = sum(release["asked"] for release in tried.values())
+        losses = sum(len(lost(release)) for release in tried.values())
+        cannot = sum(1 for release in tried.values() for _ in flat(release["cells"])) - losses
+        count = f"{losses:,}" if not losses else f"**{losses:,}**"
+        parts.append(f"| {engine} | {len(tried)} | {span(tried)} | {cells:,} | {count} | {cannot:,} |\n")
+    parts.append(LOST)
+    for engine, about in releases.items():
+        tried = {version: release for version, release in about["releases"].items() if "cells" in release}
+        for losses, same in groupby(tried, key=lambda version: lost(tried[version]).keys()):
+            versions = {version: tried[version] for version in same}
+            for kinds, groups, questions in rows(losses):
+                parts.append(f"| {engine} | {' to '.join(ends(versions))} | {span(versions)} ")
+                parts.append(f"| {', '.join(kinds)} | {groups} | {questions} |\n")
+    left_out = [
+        f"| {engine} {version} ({release['date']}) | {release['not tried']} |\n"
+        for engine, about in releases.items()
+        for version, release in about["releases"].items()
+        if "not tried" in release
+    ]
+    return "".join([*parts, *([LEFT_OUT] if left_out else []), *left_out])
+
+
+def ends(items: Mapping[str, Any]) -> list[str]:
+    """Returns the first and the last, or the only one."""
+    first, *_, last = [*items, *items]
+    return list(dict.fromkeys((first, last)))
+
+
+def span(releases: Mapping[str, Any]) -> str:
+    """Returns the dates of the first and the last release."""
+    dates = sorted(release["date"] for release in releases.values())
+    return " to ".join(dict.fromkeys((dates[0], dates[-1])))
+
+
+def rows(losses: Any) -> Iterator[tuple[list[str], str, str]]:
+    """Yields the kinds of column that lose alike, their numbers of row groups, and the questions."""
+    of_kind: dict[str, dict[int, list[str]]] = {}
+    for kind, groups, question in losses:
+        of_kind.setdefault(kind, {}).setdefault(groups, []).append(question)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for kind, sizes in of_kind.items():
+        for questions, same in groupby(sizes, key=lambda groups: ", ".join(sizes[groups])):
+            alike.setdefault((", ".join(f"{groups:,}" for groups in same), questions), []).append(kind)
+    for (sizes_alike, questions), kinds in alike.items():
+        yield kinds, sizes_alike, questions
