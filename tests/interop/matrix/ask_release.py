@@ -186,12 +186,14 @@ class DeltaRs(Sql):
 
 class ClickHouse(Sql):
     def __init__(self):
-        ((self.version,),) = self.query("SELECT version()")
+        from chdb.session import Session
+
+        self.session = Session()  # chdb.query() starts everything again each time
+        ((version,),) = self.query("SELECT version()")
+        self.version = ".".join(version.split(".")[:3])
 
     def query(self, sql):
-        import chdb
-
-        said = str(chdb.query(sql, "JSONCompact"))
+        said = str(self.session.query(sql, "JSONCompact"))
         return json.loads(said)["data"] if said else []
 
     def source(self, file):

@@ -12,8 +12,10 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+from interop.matrix import releases_page
 from interop.matrix.about import ENGINES, LIBRARIES, LONGEST
 
 PAGES = Path(__file__).parents[3] / "docs" / "pages"
@@ -25,8 +27,7 @@ HEAD = """# Interop
 
 Which engines use our filters, and whether we can use theirs: for every type of column, tried with each engine.
 
-`.ci/interop FOLDER` makes this page again, with the versions below. [The JSON behind it](interop.json) has what was
-seen for each cell. In **{lost} of {cells}** cells a row was lost because of a filter that `add` wrote or that we used.
+{summary}
 
 Every engine is seen to use a filter by the rows that it finds with right and with cleared filters. Where it counts what
 it reads, the count is in the JSON, too.
@@ -34,6 +35,12 @@ it reads, the count is in the JSON, too.
 | engine | version | from | what was seen | how it was told to write filters |
 |---|---|---|---|---|
 """
+
+SUMMARY = (
+    "`.ci/interop FOLDER` makes this page again, with the versions below. [The JSON behind it](interop.json) has what "
+    "was seen for each cell. In **{lost} of {cells}** cells a row was lost because of a filter that `add` wrote or "
+    "that we used, with {versions}. Others lose rows: see [which release loses what](#which-release-loses-what)."
+)
 
 READS = """
 ## Our filters, read by them
@@ -137,14 +144,16 @@ class Notes:
         return f" [^{self.sentences.index(plain) + 1}]"
 
 
-def render(matrix: Matrix) -> str:
-    """Returns the page of a matrix."""
+def render(matrix: Matrix, releases: releases_page.Releases) -> str:
+    """Returns the page of a matrix, and of what older releases lose."""
     notes = Notes()
     cells = [
         cell for engine in matrix.values() for verb in ("reads", "writes") for cell in engine.get(verb, {}).values()
     ]
     lost = sum("LOST" in (cell["answer"], cell.get("IN", cell)["answer"]) for cell in cells)
-    parts = [HEAD.format(lost=lost, cells=f"{len(cells):,}")]
+    versions = ", ".join(f"{name} {engine['version'].split()[-1].rstrip(')')}" for name, engine in matrix.items())
+    summary = SUMMARY.format(lost=lost, cells=f"{len(cells):,}", versions=versions)
+    parts = [HEAD.format(summary=fill(summary, 120, break_on_hyphens=False))]
     for name, engine in matrix.items():
         told = [engine.get(f"how it {verb}", "-") for verb in ("reads", "writes")]
         parts.append(f"| {name} | {engine['version']} | {engine['package']} | {' | '.join(told)} |\n")
@@ -153,6 +162,7 @@ def render(matrix: Matrix) -> str:
     widening = [name for name, engine in matrix.items() if "reads widened" in engine]
     parts += [WIDENED, table(matrix, widening, "reads widened", notes)]
     parts += [LIBRARY, table(matrix, [name for name in readers if name in LIBRARIES], "reads", notes)]
+    parts.append(releases_page.section(releases))
     parts += [WRITES, table(matrix, [name for name, engine in matrix.items() if "writes" in engine], "writes", notes)]
     parts.append("\n")
     parts += [f"[^{number}]: {sentence}\n" for number, sentence in enumerate(notes.sentences, 1)]
@@ -241,14 +251,15 @@ def main(results: Path, *measured: str) -> int:
     """Writes the page, in which engines that were not measured stay as they were; returns 1 if anything differs."""
     before, page = json.loads(committed(DATA) or "{}"), committed(PAGE)
     matrix = collect(results, measured, before)
+    releases = json.loads(releases_page.DATA.read_text("utf-8"))
     DATA.write_text(as_json(matrix), "utf-8")
-    PAGE.write_text(render(matrix), "utf-8")
+    PAGE.write_text(render(matrix, releases), "utf-8")
     lines = list(differences(before, matrix))
     for line in lines:
         print(line)
-    if not lines and page != render(matrix):
-        print(f"{PAGE.name} is not the page of {DATA.name}")
-    differs = bool(lines) or page != render(matrix)
+    if not lines and page != render(matrix, releases):
+        print(f"{PAGE.name} is not the page of the JSON")
+    differs = bool(lines) or page != render(matrix, releases)
     print("It differs from what is committed." if differs else "All is as it is committed.")
     return differs
 

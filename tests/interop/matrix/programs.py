@@ -70,6 +70,7 @@ class Program:
         if self.process:
             self.process.kill()
             self.process.communicate()
+            self.errors.close()
 
 
 class Writer(Program):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,16 @@ import pyarrow.parquet as pq
 from interop.matrix.programs import Program
 from interop.matrix.releases_page import DATA, as_json, compact, lost
 from kinds import ALL_KINDS, write_kind
+from packaging.requirements import Requirement
 from packaging.version import Version
 from samples import retrofit, supported
 
+import parquet_bloom
+
 ASK = Path(__file__).with_name("ask_release.py")
+Values = list[tuple[str, int]]
+"""Each by a file and the row that holds it."""
+Ask = Callable[[str, Path, Values], list[int]]
 SIZES = (1, 1000)
 MORE_SIZES = (1, 100, 300, 500, 1000)
 """In row groups: of two rows, or of all."""
@@ -40,7 +46,7 @@ QUESTIONS = {"=": (2, 1), "IN": (1, 2), "join": (1, 1)}
 
 @dataclass(frozen=True)
 class Released:
-    """An engine: its packages on PyPI, what they need, and what else it is asked."""
+    """An engine: its packages on PyPI, what all its releases need (pip sees to it if nothing), what else it is asked."""
 
     packages: tuple[str, ...]
     needs: tuple[str, ...] = ()
@@ -56,12 +62,11 @@ class Released:
 ENGINES = {
     "DuckDB": Released(("duckdb",)),
     "DataFusion": Released(("datafusion",), ("pyarrow", "typing_extensions", "cloudpickle")),
-    "deltalake": Released(
-        ("deltalake",), ("pyarrow", "arro3-core", "deprecated", "wrapt", "typing_extensions"), ("delete", "update")
-    ),
-    "ClickHouse": Released(("chdb", "chdb-core"), ("pyarrow", "pandas", "numpy"), ("default",)),
+    "deltalake": Released(("deltalake",), ("pyarrow", "arro3-core", "deprecated"), ("delete", "update")),
+    # a wheel of chdb has had no engine since 4.1
+    "ClickHouse": Released(("chdb<4.1", "chdb-core>=26"), ("pyarrow", "pandas"), ("default",)),
     "Polars": Released(("polars",), first_too=False),
-    "Spark": Released(("pyspark",), ("py4j",), first_too=False),
+    "Spark": Released(("pyspark",), first_too=False),
 }
 
 
@@ -86,6 +91,8 @@ def write_files(folder: Path) -> dict[tuple[str, int], dict[str, Path]]:
                 rows = 2 * (groups if groups > 1 else 1000)
                 write_kind(plain, kind, rows=rows, nulls=5, columns=("k", "v"), row_group_size=rows // groups)
                 retrofit(plain, ours)
+                verified = [(row.column, row.verdict) for row in parquet_bloom.verify(ours).rows]
+                assert sorted(verified) == [("k", "ok")] * groups + [("v", "ok")] * groups
             files[kind, groups] = {"plain": plain, "ours": ours, "other": other, "parquet": plain}
     return files
 
@@ -108,28 +115,26 @@ def as_tables(files: dict[str, Path], kind: str) -> dict[str, Path]:
 # ---- releases ------------------------------------------------------------------------------
 
 
-def released(package: str, since: str) -> Iterator[tuple[Version, str]]:
+def released(package: Requirement, since: str) -> Iterator[tuple[Version, str]]:
     """Returns the versions of a package and their dates."""
-    with urllib.request.urlopen(f"https://pypi.org/pypi/{package}/json") as answer:
+    with urllib.request.urlopen(f"https://pypi.org/pypi/{package.name}/json") as answer:
         releases = json.load(answer)["releases"]
-    for text, files in releases.items():
-        date = min((file["upload_time_iso_8601"][:10] for file in files), default="")
-        if date >= since and not Version(text).is_prerelease and not all(file["yanked"] for file in files):
+    for text in package.specifier.filter(releases, prereleases=False):
+        date = min((file["upload_time_iso_8601"][:10] for file in releases[text]), default="")
+        if date >= since and not all(file["yanked"] for file in releases[text]):
             yield Version(text), date
 
 
 def chosen(engine: Released, since: str) -> Iterator[tuple[str, Version, str, bool]]:
     """Returns package, version, date of each release, and whether it is the first or the last of a minor one."""
-    for package in engine.packages:
+    for package in map(Requirement, engine.packages):
         minors: dict[tuple[int, ...], list[tuple[Version, str]]] = {}
         for version, date in sorted(released(package, since)):
             minors.setdefault(version.release[:2], []).append((version, date))
         for known in minors.values():
             for place, (version, date) in enumerate(known):
                 ends = place == len(known) - 1 or (place == 0 and engine.first_too)
-                # a wheel of no code, whose engine is in the other package
-                if not (package == "chdb" and version >= Version("4.1")) and version >= Version("0.1"):
-                    yield package, version, date, ends
+                yield package.name, version, date, ends
 
 
 # ---- asking --------------------------------------------------------------------------------
@@ -153,11 +158,11 @@ class Release(Program):
             ending.cancel()
 
 
-def fetch(folder: Path, *packages: str) -> None:
-    """Installs packages, and nothing that they need, into a folder of their own."""
-    wheels = ["--only-binary", ":all:", "--no-binary", "pyspark"]  # which has none
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", *wheels, "--target", str(folder)]
-    done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False)
+def fetch(folder: Path, *packages: str, needs: bool) -> None:
+    """Installs packages into a folder of their own, and what they need if it is wanted."""
+    options = ["--only-binary", ":all:", "--no-binary", "pyspark", *(() if needs else ["--no-deps"])]  # it has no wheel
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *options, "--target", str(folder), *packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         (reason, *_) = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no wheel"]
         raise NoAnswer(reason)
@@ -171,7 +176,7 @@ def rows_like(file: Path, row: int) -> list[int]:
     return [k for k, number in enumerate(numbers) if number == numbers[row]]
 
 
-def cell(ask: Any, question: str, files: dict[str, Path], asked: list[list[tuple[str, int]]]) -> dict[str, Any]:
+def cell(ask: Ask, question: str, files: dict[str, Path], asked: list[Values]) -> dict[str, Any]:
     """Returns what a question for some values comes to."""
     answers = [answer_to(ask, question, files, values) for values in asked]
     worst = min((answer for answer, _ in answers), key=("loses", "fails", "ok", "cannot").index)
@@ -179,7 +184,7 @@ def cell(ask: Any, question: str, files: dict[str, Path], asked: list[list[tuple
     return {"answer": worst, "times": f"{sum(answer == worst for answer, _ in answers)} of {len(asked)}", "said": said}
 
 
-def answer_to(ask: Any, question: str, files: dict[str, Path], values: list[tuple[str, int]]) -> tuple[str, str]:
+def answer_to(ask: Ask, question: str, files: dict[str, Path], values: Values) -> tuple[str, str]:
     """Returns a word and the reason for it; the file without filters is asked only where it makes a difference."""
     row = values[0][1]
     try:
@@ -200,12 +205,13 @@ def answer_to(ask: Any, question: str, files: dict[str, Path], values: list[tupl
     return ("ok", "") if found == truth else ("loses", f"{len(found)} of {len(truth)} rows")
 
 
+def asking(release: Release) -> Ask:
+    """Returns a function that returns the rows that a release finds."""
+    return lambda question, file, values: release.ask(question=question, file=str(file), values=values)["rows"]
+
+
 def measure(name: str, release: Release, files: dict[tuple[str, int], dict[str, Path]]) -> dict[str, Any]:
     """Returns each cell of a release."""
-
-    def ask(question: str, file: Path, values: list[tuple[str, int]]) -> list[int]:
-        return release.ask(question=question, file=str(file), values=values)["rows"]
-
     cells: dict[str, Any] = {}
     for (kind, groups), of_kind in files.items():
         plain, absent = str(of_kind["plain"]), (str(of_kind["other"]), 6)
@@ -213,21 +219,21 @@ def measure(name: str, release: Release, files: dict[tuple[str, int], dict[str, 
         here = [(plain, row) for row in (6, rows - 4)]
         for question, (times, count) in ENGINES[name].questions.items():
             asked = [[value, absent][:count] for value in here[:times]]
-            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = cell(ask, question, of_kind, asked)
+            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = cell(
+                asking(release), question, of_kind, asked
+            )
     return cells
 
 
 def measured(name: str, folder: Path, package: str, version: Version, files: Any) -> dict[str, Any]:
     """Fetches a release, asks it, and removes it."""
-    engine, place, needs = ENGINES[name], folder / "release", folder / f"needs-{name}"
-    wanted = [f"{need}==0.10.9.7" if need == "py4j" and version.major == 3 else need for need in engine.needs]
-    if wanted and not needs.exists():
-        fetch(needs, *wanted)
+    engine, place, shared = ENGINES[name], folder / "release", folder / f"needs-{name}"
+    if engine.needs and not shared.exists():
+        fetch(shared, *engine.needs, needs=True)
     shutil.rmtree(place, ignore_errors=True)
-    runtime = [f"polars-runtime-32=={version}"] if package == "polars" and version >= Version("1.34") else []
     try:
-        fetch(place, f"{package}=={version}", *runtime)
-        environment = [f"PYTHONPATH={place}:{needs}", f"SPARK_HOME={place / 'pyspark'}", "TZ=UTC"]
+        fetch(place, f"{package}=={version}", needs=not engine.needs)
+        environment = [f"PYTHONPATH={place}:{shared}", f"SPARK_HOME={place / 'pyspark'}", "TZ=UTC"]
         command = ["env", *environment, "nice", "-n", "5", sys.executable, "-S", "-P", str(ASK), name]
         release = Release(name, str(version), command)
         try:
@@ -253,7 +259,8 @@ def measure_all(name: str, folder: Path, files: Any, since: str) -> list[dict[st
         if not answer.exists():
             found = measured(name, folder, package, version, files)
             answer.write_text(json.dumps({"date": date, "package": f"{package} {version}", **found}), "utf-8")
-            print(f"    {date} {name} {found['version']}: {found.get('not tried') or lost(compact(found))}", flush=True)
+            seen = found.get("not tried") or f"{len(lost(compact(found)))} cells lose rows"
+            print(f"    {date} {name} {found['version']}: {seen}", flush=True)
         known[place] = json.loads(answer.read_text("utf-8"))
 
     for place, (*_, ends) in enumerate(releases):
@@ -265,6 +272,18 @@ def measure_all(name: str, folder: Path, files: Any, since: str) -> list[dict[st
             for place in range(left + 1, right):
                 look(place)
     return [known[place] for place in sorted(known)]
+
+
+def by_version(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the releases as they stand in the JSON; of packages of the same version the one that loses most."""
+    versions: dict[str, Any] = {}
+    for each in sorted(found, key=lambda release: (Version(release["version"]), release["date"])):
+        release = compact(each)
+        known = versions.get(each["version"], release)
+        worst = max(known, release, key=lambda one: len(lost(one)))
+        packages = dict.fromkeys((known["package"], release["package"]))
+        versions[each["version"]] = {**worst, "date": known["date"], "package": ", ".join(packages)}
+    return versions
 
 
 def main(folder: Path, *names: str) -> None:
@@ -279,9 +298,7 @@ def main(folder: Path, *names: str) -> None:
         if name == "deltalake":
             theirs = {key: tables for key, of_kind in files.items() if (tables := as_tables(of_kind, key[0]))}
         found = measure_all(name, folder, theirs, since)
-        in_order = sorted(found, key=lambda release: Version(release["version"]))
-        of_version = {each["version"]: compact(each) for each in in_order}
-        engines[name] = {"measured": str(today), "since": since, "releases": of_version}
+        engines[name] = {"measured": str(today), "since": since, "releases": by_version(found)}
     DATA.write_text(as_json({name: engines[name] for name in ENGINES if name in engines}), "utf-8")
 
 

@@ -71,13 +71,13 @@ def lost(release: Mapping[str, Any]) -> dict[tuple[str, int, str], str]:
     return {(kind, groups, question): answer for kind, groups, question, answer in cells if answer != "cannot"}
 
 
-def losing(releases: Releases) -> set[tuple[str, str, str, str]]:
-    """Returns engine, version, kind and question of every cell that loses rows or fails because of our filters."""
+def losing(releases: Releases) -> set[tuple[str, str, str, int, str]]:
+    """Returns the cells that lose rows because of our filters: engine, version, kind, row groups and question."""
     return {
-        (engine, version, kind, question)
+        (engine, version, kind, groups, question)
         for engine, about in releases.items()
         for version, release in about["releases"].items()
-        for kind, _, question in lost(release)
+        for kind, groups, question in lost(release)
     }
 
 
