@@ -154,7 +154,7 @@ def test_every_cell_that_loses_rows_is_a_hazard_that_add_tells(hazards_of):
 
 
 def test_every_hazard_loses_rows_in_each_of_its_releases(hazards_of):
-    """But for what is of other types, and for columns that `add` refuses."""
+    """But for what is of other types or needs larger row groups than these, and for columns that `add` refuses."""
     lose = {
         (hazard, version)
         for engine, version, kind, groups, question in LOSING
@@ -164,7 +164,7 @@ def test_every_hazard_loses_rows_in_each_of_its_releases(hazards_of):
     measured = [
         hazard
         for hazard in engines.HAZARDS
-        if hazard.engine in RELEASES and not hazard.is_reported and hazard.when != "other type" and hazard.mended
+        if hazard.engine in RELEASES and hazard.mended and hazard.when not in ("other type", "many row groups")
     ]
     assert len(measured) >= 5
     for hazard in measured:

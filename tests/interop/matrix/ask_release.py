@@ -186,14 +186,22 @@ class DeltaRs(Sql):
 
 class ClickHouse(Sql):
     def __init__(self):
-        from chdb.session import Session
-
-        self.session = Session()  # chdb.query() starts everything again each time
+        self.start()
         ((version,),) = self.query("SELECT version()")
         self.version = ".".join(version.split(".")[:3])
 
+    def start(self):
+        from chdb.session import Session
+
+        self.session = Session()  # chdb.query() starts everything again each time
+
     def query(self, sql):
-        said = str(self.session.query(sql, "JSONCompact"))
+        try:
+            said = str(self.session.query(sql, "JSONCompact"))
+        except Exception:
+            self.session.close()
+            self.start()  # or the next answer may have another's lines, too
+            raise
         return json.loads(said)["data"] if said else []
 
     def source(self, file):
@@ -277,7 +285,8 @@ class Polars:
         if question == "=":
             rows = rows.filter(pl.col("v") == pl.lit(held))
         elif question == "IN":
-            rows = rows.filter(pl.col("v").is_in(held.implode()))
+            is_old = [int(part) for part in self.version.split(".")[:2]] < [1, 31]
+            rows = rows.filter(pl.col("v").is_in(held if is_old else held.implode()))
         else:
             rows = rows.join(held.to_frame("v").lazy(), on="v")
         return rows.select("k").collect()["k"].to_list()

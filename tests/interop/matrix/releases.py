@@ -25,7 +25,7 @@ from typing import Any
 import deltalake
 import pyarrow.parquet as pq
 from interop.matrix.programs import Program
-from interop.matrix.releases_page import DATA, as_json, compact, lost
+from interop.matrix.releases_page import DATA, as_json, compact, lost, row_groups
 from kinds import ALL_KINDS, write_kind
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -37,22 +37,20 @@ ASK = Path(__file__).with_name("ask_release.py")
 Values = list[tuple[str, int]]
 """Each by a file and the row that holds it."""
 Ask = Callable[[str, Path, Values], list[int]]
-SIZES = (1, 1000)
-MORE_SIZES = (1, 100, 300, 500, 1000)
-"""In row groups: of two rows, or of all."""
 QUESTIONS = {"=": (2, 1), "IN": (1, 2), "join": (1, 1)}
 """How often each is asked, and of how many values, the last of two being absent."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """An engine: its packages on PyPI, what all its releases need (pip sees to it if nothing), what else it is asked."""
+    """An engine: its packages on PyPI, what all its releases share of what they need, and what else it is asked.
+
+    Where nothing is shared, pip fetches what each of them needs.
+    """
 
     packages: tuple[str, ...]
     needs: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
-    first_too: bool = True
-    """The first release of each minor one is asked, too, and not the last one alone."""
 
     @property
     def questions(self) -> dict[str, tuple[int, int]]:
@@ -65,8 +63,8 @@ ENGINES = {
     "deltalake": Released(("deltalake",), ("pyarrow", "arro3-core", "deprecated"), ("delete", "update")),
     # a wheel of chdb has had no engine since 4.1
     "ClickHouse": Released(("chdb<4.1", "chdb-core>=26"), ("pyarrow", "pandas"), ("default",)),
-    "Polars": Released(("polars",), first_too=False),
-    "Spark": Released(("pyspark",), first_too=False),
+    "Polars": Released(("polars",)),
+    "Spark": Released(("pyspark",)),
 }
 
 
@@ -82,7 +80,7 @@ def write_files(folder: Path) -> dict[tuple[str, int], dict[str, Path]]:
             write_kind(other, kind, "other")
         if "v" not in [leaf.name for leaf in supported(other)]:
             continue
-        for groups in MORE_SIZES if kind in ("STRING", "BYTE_ARRAY") else SIZES:
+        for groups in row_groups(kind):
             plain, ours = (
                 other.with_stem(f"{other.stem.removesuffix('-other')}-{groups}-{version}")
                 for version in ("plain", "ours")
@@ -125,16 +123,13 @@ def released(package: Requirement, since: str) -> Iterator[tuple[Version, str]]:
             yield Version(text), date
 
 
-def chosen(engine: Released, since: str) -> Iterator[tuple[str, Version, str, bool]]:
-    """Returns package, version, date of each release, and whether it is the first or the last of a minor one."""
+def all_released(engine: Released, since: str) -> Iterator[tuple[str, Version, str, bool]]:
+    """Yields package, version, date of each release, oldest first, and whether it is the last of a minor one."""
     for package in map(Requirement, engine.packages):
-        minors: dict[tuple[int, ...], list[tuple[Version, str]]] = {}
-        for version, date in sorted(released(package, since)):
-            minors.setdefault(version.release[:2], []).append((version, date))
-        for known in minors.values():
-            for place, (version, date) in enumerate(known):
-                ends = place == len(known) - 1 or (place == 0 and engine.first_too)
-                yield package.name, version, date, ends
+        known = sorted(released(package, since))
+        last = {version.release[:2]: version for version, _ in known}
+        for version, date in known:
+            yield package.name, version, date, version in last.values()
 
 
 # ---- asking --------------------------------------------------------------------------------
@@ -248,9 +243,9 @@ def measured(name: str, folder: Path, package: str, version: Version, files: Any
 
 
 def measure_all(name: str, folder: Path, files: Any, since: str) -> list[dict[str, Any]]:
-    """Returns the answers of the releases, and of all between two of them that do not lose the same."""
+    """Returns the answers of the last release of each minor one, and of all between two that do not lose the same."""
     engine, answers = ENGINES[name], folder / "answers"
-    releases = sorted(chosen(engine, since), key=lambda release: (release[0], release[1]))
+    releases = list(all_released(engine, since))
     known: dict[int, dict[str, Any]] = {}
 
     def look(place: int) -> None:
@@ -263,12 +258,12 @@ def measure_all(name: str, folder: Path, files: Any, since: str) -> list[dict[st
             print(f"    {date} {name} {found['version']}: {seen}", flush=True)
         known[place] = json.loads(answer.read_text("utf-8"))
 
-    for place, (*_, ends) in enumerate(releases):
-        if ends:
+    for place, (*_, is_last) in enumerate(releases):
+        if is_last:
             look(place)
     places = sorted(known)
     for left, right in itertools.pairwise(places):
-        if engine.first_too and lost(compact(known[left])).keys() != lost(compact(known[right])).keys():
+        if lost(compact(known[left])).keys() != lost(compact(known[right])).keys():
             for place in range(left + 1, right):
                 look(place)
     return [known[place] for place in sorted(known)]
