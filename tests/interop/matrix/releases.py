@@ -140,14 +140,16 @@ class NoAnswer(Exception):
 
 
 class Release(Program):
-    """A release that is asked, and ended if it takes longer than two minutes for a question."""
+    """A release that is asked, and ended if it takes longer than two minutes; where it ends, it is asked once more."""
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, again: bool = True, **request: Any) -> dict[str, Any]:
         ending = threading.Timer(120, lambda: self.process and self.process.kill())
         ending.start()
         try:
             return super().ask(**request)
         except RuntimeError as error:
+            if again and str(error).startswith("the program ended"):
+                return self.ask(again=False, **request)
             raise NoAnswer(str(error)) from error
         finally:
             ending.cancel()
