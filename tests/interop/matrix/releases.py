@@ -75,16 +75,14 @@ def write_files(folder: Path) -> dict[tuple[str, int], dict[str, Path]]:
     """Returns the files of each kind and each number of row groups: without filters, with ours, and another's."""
     files = {}
     for kind in ALL_KINDS:
-        other = folder / f"{kind}-other.parquet".replace(" ", "-")
+        stem = kind.replace(" ", "-")
+        other = folder / f"{stem}-other.parquet"
         if not other.exists():
             write_kind(other, kind, "other")
         if "v" not in [leaf.name for leaf in supported(other)]:
             continue
         for groups in row_groups(kind):
-            plain, ours = (
-                other.with_stem(f"{other.stem.removesuffix('-other')}-{groups}-{version}")
-                for version in ("plain", "ours")
-            )
+            plain, ours = (folder / f"{stem}-{groups}-{version}.parquet" for version in ("plain", "ours"))
             if not ours.exists():
                 rows = 2 * (groups if groups > 1 else 1000)
                 write_kind(plain, kind, rows=rows, nulls=5, columns=("k", "v"), row_group_size=rows // groups)
@@ -216,9 +214,8 @@ def measure(name: str, release: Release, files: dict[tuple[str, int], dict[str, 
         here = [(plain, row) for row in (6, rows - 4)]
         for question, (times, count) in ENGINES[name].questions.items():
             asked = [[value, absent][:count] for value in here[:times]]
-            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = cell(
-                asking(release), question, of_kind, asked
-            )
+            seen = cell(asking(release), question, of_kind, asked)
+            cells.setdefault(kind, {}).setdefault(str(groups), {})[question] = seen
     return cells
 
 
@@ -287,7 +284,7 @@ def main(folder: Path, *names: str) -> None:
     (folder / "released").mkdir(parents=True, exist_ok=True)
     (folder / "answers").mkdir(exist_ok=True)
     today = datetime.datetime.now(datetime.UTC).date()
-    since = str(today.replace(year=today.year - 2))
+    since = str(today - datetime.timedelta(days=730))
     files = write_files(folder / "released")
     engines = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
     for name in names or ENGINES:
