@@ -22,11 +22,12 @@ each minor one since {since}, and all between two that do not lose the same. Eac
 without filters and in one with ours: by `=`, by `IN` with a value that is not there, and by a join with a table of one
 row. The files have one row group of 2,000 rows, or 1,000 row groups (for strings also 100, 300 and 500) of two rows
 each, and every fifth value is NULL. ClickHouse also reads the column as one that cannot be NULL, with its default
-settings, and looks for what NULL becomes; deltalake also deletes and updates rows of a Delta table, by `=`. Columns
-that `add` refuses are not asked for.
+settings, and looks for what NULL becomes (which INT8 and UINT8 hold in their one row group); deltalake also deletes and
+updates rows of a Delta table, by `=`. Columns that `add` refuses are not asked for.
 
 [The JSON behind it](interop_releases.json) has what differs for each release. A release **loses** rows where it finds
-fewer with filters, or deletes or updates fewer; it **fails** if only the file with filters gives an error.
+fewer with filters, or deletes or updates fewer; it **fails** if only the file with filters gives an error. Where any of
+these loses rows, [`add`](add.md) gives the column no filter or says so, unless it knows who reads the files.
 
 | engine | releases | of | cells | cells that lose or fail | cells it cannot answer, without filters either |
 |---|---|---|---|---|---|
@@ -122,13 +123,13 @@ def section(releases: Releases) -> str:
             for kinds, groups, questions in rows(losses):
                 parts.append(f"| {engine} | {' to '.join(ends(versions))} | {span(versions)} ")
                 parts.append(f"| {', '.join(kinds)} | {groups} | {questions} |\n")
-    left_out = [
-        f"| {engine} {version} ({release['date']}) | {release['not tried']} |\n"
-        for engine, about in releases.items()
-        for version, release in about["releases"].items()
-        if "not tried" in release
-    ]
-    return "".join([*parts, *([LEFT_OUT] if left_out else []), *left_out])
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for engine, about in releases.items():
+        for version, release in about["releases"].items():
+            if "not tried" in release:
+                left_out.setdefault((engine, release["not tried"]), []).append(version)
+    lines = [f"| {engine} {', '.join(versions)} | {reason} |\n" for (engine, reason), versions in left_out.items()]
+    return "".join([*parts, *([LEFT_OUT] if lines else []), *lines])
 
 
 def ends(items: Mapping[str, Any]) -> list[str]:
