@@ -83,15 +83,20 @@ _RECENT = date(2024, 11, 23)
 """24 months before: nobody is expected to read with releases that are older."""
 
 _RELEASES = {
-    DUCKDB: "1.2.2 2025-04-08, 1.3.2 2025-07-08, 1.4.5 2026-06-17, 1.5.0 2026-03-09, 1.5.6 2026-09-28, "
-    "2.0.0 2026-10-21",
-    DATAFUSION: "43.1.0 2024-12-12, 45.2.0 2025-02-24, 49.0.0 2025-08-29, 52.0.0 2026-02-23, 53.0.0 2026-04-13, "
-    "54.0.0 2026-06-29, 54.1.0 2026-10-05, 55.0.0 2026-10-12",
-    DELTALAKE: "1.0.2 2025-06-02, 1.2.1 2025-10-21, 1.4.2 2026-02-09, 1.5.1 2026-04-21, 1.6.0 2026-05-18, "
-    "1.6.3 2026-08-21, 1.6.6 2026-09-24",
-    CLICKHOUSE: "26.1.2 2026-03-02, 26.3.9 2026-05-11, 26.5.1 2026-06-08, 26.7.3 2026-09-11, 26.9.2 2026-09-28",
-    SPARK: "3.5.9 2026-07-16, 4.3.0 2026-10-30",
-    "Polars": "2.1.0 2026-10-25",
+    DUCKDB: "1.2.2 2025-04-08, 1.3.2 2025-07-08, 1.4.5 2026-06-17, 1.5.0 2026-03-09, 1.5.1 2026-03-23, 1.5.2 "
+    "2026-04-13, 1.5.3 2026-05-20, 1.5.4 2026-06-17, 1.5.5 2026-07-22, 1.5.6 2026-09-28, 2.0.0 2026-10-21",
+    DATAFUSION: "43.1.0 2024-12-12, 44.0.0 2025-02-07, 45.2.0 2025-02-24, 46.0.0 2025-03-30, 47.0.0 2025-05-28, "
+    "48.0.0 2025-07-12, 49.0.0 2025-08-29, 50.0.0 2025-09-23, 50.1.0 2025-10-20, 51.0.0 2026-01-09, "
+    "52.0.0 2026-02-23, 52.3.0 2026-03-16, 53.0.0 2026-04-13, 54.0.0 2026-06-29, 54.1.0 2026-10-05, "
+    "55.0.0 2026-10-12",
+    DELTALAKE: "0.22.3 2024-12-04, 0.23.2 2025-01-06, 1.0.2 2025-06-02, 1.2.1 2025-10-21, 1.4.2 2026-02-09, 1.5.1 "
+    "2026-04-21, 1.6.2 2026-07-08, 1.6.3 2026-08-21, 1.6.6 2026-09-24",
+    CLICKHOUSE: "24.8.4 2025-02-24, 25.5.2 2025-07-09, 25.8.2 2025-11-06, 26.1.2 2026-03-02, 26.3.9 2026-05-11, "
+    "26.5.1 2026-06-08, 26.7.2 2026-09-11, 26.9.2 2026-09-28",
+    SPARK: "4.3.0 2026-10-30",
+    "Polars": "1.15.0 2024-11-25, 1.16.0 2024-11-29, 1.17.1 2024-12-09, 1.18.0 2024-12-24, 1.19.0 2025-01-03, "
+    "1.20.0 2025-01-16, 1.21.0 2025-01-24, 1.22.0 2025-02-08, 1.23.0 2025-02-23, 1.24.0 2025-03-02, "
+    "1.25.2 2025-03-15, 1.26.0 2025-03-23, 1.27.1 2025-04-11, 1.28.1 2025-04-27",
     TRINO: "483 2026-10-19",
     "parquet-java": "1.17.0",
     "pyarrow": "26.0.1",
@@ -103,12 +108,9 @@ _RELEASES = {
 }
 """The releases that were tried, oldest first, and when they came out where a hazard may depend on it."""
 
-MANY_ROW_GROUPS = 300
-"""From so many row groups on ClickHouse is said to lose rows: seen from 500 on, and in none of 100."""
-
-When = Literal["always", "nulls", "many row groups", "other type"]
-"""Which of the columns of a kind: all; those with NULLs; those of files with `MANY_ROW_GROUPS`; those of which a table
-has another type."""
+When = Literal["always", "nulls", "some files", "other type"]
+"""Which of the columns of a kind: all; those with NULLs; those of some files, of which nothing in them tells; those of
+which a table has another type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +162,12 @@ class Hazard:
 _SHORT_DECIMALS = frozenset({"DECIMAL FIXED_LEN_BYTE_ARRAY under 16 bytes"})
 _ALL_KINDS = frozenset(_USERS)
 _OF_CLICKHOUSE = frozenset(kind for kind, engines in _USERS.items() if CLICKHOUSE in engines)
-_STRINGS = frozenset({"STRING", "BYTE_ARRAY"})
 
 HAZARDS = (
-    Hazard(DATAFUSION, None, "55.0.0", _SHORT_DECIMALS, "in every = condition", "apache/datafusion#22994"),
+    Hazard(DATAFUSION, None, "55.0.0", _SHORT_DECIMALS, "in every = and IN condition", "apache/datafusion#22994"),
     Hazard(
         *(DELTALAKE, None, "1.6.3", _SHORT_DECIMALS),
-        "in every = condition, also of delete, update and merge",
+        "in every = and IN condition, also of delete, update and merge",
         "apache/datafusion#22994",
     ),
     Hazard(
@@ -179,12 +180,16 @@ HAZARDS = (
         *(DUCKDB, None, None, frozenset({"DECIMAL over 38 digits"})),
         "in every = condition, because it hashes decimals of over 38 digits as DOUBLE",
     ),
+    # 25.8 loses none of these. A filter's header and the filter with it are read at once, in an order left to chance.
     Hazard(
-        *(CLICKHOUSE, None, "26.5", _STRINGS, "in = conditions on files of many row groups", "chdb-io/chdb#587"),
-        when="many row groups",
+        *(CLICKHOUSE, "25.9", "26.5", _OF_CLICKHOUSE),
+        "in = and IN conditions on some files, most of all on those of one row group or of many",
+        "ClickHouse/ClickHouse#102385",
+        when="some files",
     ),
+    # 24.8 loses none of these. Before 25.8 it reads JSON as a String.
     Hazard(
-        *(CLICKHOUSE, "26.5", "26.9.2", _OF_CLICKHOUSE),
+        *(CLICKHOUSE, "24.9", "26.9.2", _OF_CLICKHOUSE | {"JSON"}),
         "whose NULL it reads as 0 or '', in columns declared as not Nullable",
         "ClickHouse/ClickHouse#112580",
         when="nulls",
@@ -244,12 +249,10 @@ def hazards(footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = No
 
 def _is_there(when: When, footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None) -> bool:
     match when:
-        case "always":
+        case "always" | "some files":
             return True
         case "nulls":
             return not leaf.is_repeated and may_have_nulls(footer, leaf)
-        case "many row groups":
-            return footer.num_row_groups >= MANY_ROW_GROUPS
         case "other type":
             return table_leaf is not None and _hashes_otherwise(table_leaf, leaf)
 
