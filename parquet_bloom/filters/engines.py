@@ -111,7 +111,7 @@ _RELEASES = {
 
 When = Literal["always", "nulls", "some files", "other type"]
 """Which of the columns of a kind: all; those with NULLs; those of some files, of which nothing in them tells; those of
-which a table has another type."""
+which a table has another type. The second and third have no list around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +250,10 @@ def hazards(footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None = No
 
 def _is_there(when: When, footer: Footer, leaf: LeafColumn, table_leaf: LeafColumn | None) -> bool:
     match when:
-        case "always" | "some files":
+        case "always":
             return True
+        case "some files":
+            return not leaf.is_repeated
         case "nulls":
             return not leaf.is_repeated and may_have_nulls(footer, leaf)
         case "other type":
