@@ -1,9 +1,10 @@
 /*
- * The parts of Apache Parquet's metadata that parquet_bloom reads.
+ * Apache Parquet's metadata, as parquet_bloom understands it: all of parquet-format 2.14.
  *
- * Names, field ids and types are the format's own (parquet-format 2.12); the comments are ours.
- * Fields that are not listed are skipped on reading. Nothing here is ever used to rewrite a
- * file's own footer: the writer splices the original bytes (parquet_bloom/format/splice.py).
+ * Names, field ids and types are the format's own; the comments are ours. Fields that are not listed
+ * are skipped on reading, and refused where they could be lost (parquet_bloom/format/understood.py).
+ * Nothing here is ever used to rewrite a file's own footer: the writer splices the original bytes
+ * (parquet_bloom/format/splice.py).
  *
  * After a change: thrift/generate
  */
@@ -65,6 +66,7 @@ enum Encoding {
   DELTA_BYTE_ARRAY = 7
   RLE_DICTIONARY = 8
   BYTE_STREAM_SPLIT = 9
+  ALP = 10
 }
 
 enum CompressionCodec {
@@ -83,6 +85,21 @@ enum PageType {
   INDEX_PAGE = 1
   DICTIONARY_PAGE = 2
   DATA_PAGE_V2 = 3
+}
+
+enum BoundaryOrder {
+  UNORDERED = 0
+  ASCENDING = 1
+  DESCENDING = 2
+}
+
+/** How edges run between the points of a GEOGRAPHY. */
+enum EdgeInterpolationAlgorithm {
+  SPHERICAL = 0
+  VINCENTY = 1
+  THOMAS = 2
+  ANDOYER = 3
+  KARNEY = 4
 }
 
 // ---- logical types -----------------------------------------------------------------------
@@ -137,7 +154,11 @@ struct GeometryType {
 
 struct GeographyType {
   1: optional string crs
+  2: optional EdgeInterpolationAlgorithm algorithm
 }
+
+/** Of a group: its values say where bytes are, in this file or in others. */
+struct FileType {}
 
 union LogicalType {
   1: StringType STRING
@@ -157,6 +178,7 @@ union LogicalType {
   16: VariantType VARIANT
   17: GeometryType GEOMETRY
   18: GeographyType GEOGRAPHY
+  19: FileType FILE
 }
 
 // ---- schema ------------------------------------------------------------------------------
@@ -187,6 +209,30 @@ struct Statistics {
   6: optional binary min_value
   7: optional bool is_max_value_exact
   8: optional bool is_min_value_exact
+  9: optional i64 nan_count
+}
+
+/** How many bytes the values take without encoding, and how many have each level. */
+struct SizeStatistics {
+  1: optional i64 unencoded_byte_array_data_bytes
+  2: optional list<i64> repetition_level_histogram
+  3: optional list<i64> definition_level_histogram
+}
+
+struct BoundingBox {
+  1: required double xmin
+  2: required double xmax
+  3: required double ymin
+  4: required double ymax
+  5: optional double zmin
+  6: optional double zmax
+  7: optional double mmin
+  8: optional double mmax
+}
+
+struct GeospatialStatistics {
+  1: optional BoundingBox bbox
+  2: optional list<i32> geospatial_types
 }
 
 /** How many pages of a kind have an encoding: tells whether a chunk is all dictionary. */
@@ -217,6 +263,8 @@ struct ColumnMetaData {
   13: optional list<PageEncodingStats> encoding_stats
   14: optional i64 bloom_filter_offset
   15: optional i32 bloom_filter_length
+  16: optional SizeStatistics size_statistics
+  17: optional GeospatialStatistics geospatial_statistics
 }
 
 // ---- encryption --------------------------------------------------------------------------
@@ -270,10 +318,17 @@ struct ColumnChunk {
   9: optional binary encrypted_column_metadata
 }
 
+struct SortingColumn {
+  1: required i32 column_idx
+  2: required bool descending
+  3: required bool nulls_first
+}
+
 struct RowGroup {
   1: required list<ColumnChunk> columns
   2: required i64 total_byte_size
   3: required i64 num_rows
+  4: optional list<SortingColumn> sorting_columns
   5: optional i64 file_offset
   6: optional i64 total_compressed_size
   7: optional i16 ordinal
@@ -281,11 +336,13 @@ struct RowGroup {
 
 struct TypeDefinedOrder {}
 struct IEEE754TotalOrder {}
+struct Int96TimestampOrder {}
 
 /** What min_value and max_value are ordered by; one entry for each leaf. */
 union ColumnOrder {
   1: TypeDefinedOrder TYPE_ORDER
   2: IEEE754TotalOrder IEEE_754_TOTAL_ORDER
+  3: Int96TimestampOrder INT96_TIMESTAMP_ORDER
 }
 
 struct FileMetaData {
@@ -351,12 +408,20 @@ struct DataPageHeader {
   2: required Encoding encoding
   3: required Encoding definition_level_encoding
   4: required Encoding repetition_level_encoding
+  5: optional Statistics statistics
 }
+
+struct IndexPageHeader {}
 
 struct DataPageHeaderV2 {
   1: required i32 num_values
   2: required i32 num_nulls
   3: required i32 num_rows
+  4: required Encoding encoding
+  5: required i32 definition_levels_byte_length
+  6: required i32 repetition_levels_byte_length
+  7: optional bool is_compressed
+  8: optional Statistics statistics
 }
 
 struct DictionaryPageHeader {
@@ -371,6 +436,7 @@ struct PageHeader {
   3: required i32 compressed_page_size
   4: optional i32 crc
   5: optional DataPageHeader data_page_header
+  6: optional IndexPageHeader index_page_header
   7: optional DictionaryPageHeader dictionary_page_header
   8: optional DataPageHeaderV2 data_page_header_v2
 }
@@ -384,13 +450,18 @@ struct PageLocation {
 
 struct OffsetIndex {
   1: required list<PageLocation> page_locations
+  2: optional list<i64> unencoded_byte_array_data_bytes
 }
 
 struct ColumnIndex {
   1: required list<bool> null_pages
   2: required list<binary> min_values
   3: required list<binary> max_values
+  4: required BoundaryOrder boundary_order
   5: optional list<i64> null_counts
+  6: optional list<i64> repetition_level_histograms
+  7: optional list<i64> definition_level_histograms
+  8: optional list<i64> nan_counts
 }
 
 // ---- bloom filters -----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from parquet_bloom.format.fields import (
     integer,
     last_field,
     list_of,
+    number_at,
     structs_in,
 )
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, pages_extent
@@ -286,7 +287,7 @@ def _encoded_chunk(chunk: _Chunk) -> bytes:
     moved: dict[int, Change] = {}
     for field in fields_of(chunk.metadata, 0)[0]:
         if field.id in (_DATA_PAGE, _DICTIONARY_PAGE, _INDEX_PAGE):
-            offset = _number(chunk.metadata, field.value) + chunk.moved
+            offset = number_at(chunk.metadata, field.value) + chunk.moved
             if chunk.pages.start <= offset <= chunk.pages.stop:  # some writers have a 0 for what is not there
                 moved[field.id] = I64, integer(offset)
             else:
@@ -307,18 +308,8 @@ def _metadata_in(encoded: bytes) -> bytes:
 
 def _sizes(metadata: bytes) -> tuple[int, int]:
     """Return the uncompressed and the compressed size of a chunk."""
-    uncompressed, compressed = (_number(metadata, last_field(metadata, 0, id, I64).value) for id in (6, 7))
+    uncompressed, compressed = (number_at(metadata, last_field(metadata, 0, id, I64).value) for id in (6, 7))
     return uncompressed, compressed
-
-
-def _number(data: bytes, at: int) -> int:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1)
-        at, shift = at + 1, shift + 7
 
 
 def moved_index(index: bytes, moved: int) -> bytes:
@@ -327,7 +318,7 @@ def moved_index(index: bytes, moved: int) -> bytes:
     locations = []
     for start, stop in pairwise(structs_in(index, field)):
         location = index[start:stop]
-        at = _number(location, last_field(location, 0, _PAGE_OFFSET, I64).value)
+        at = number_at(location, last_field(location, 0, _PAGE_OFFSET, I64).value)
         locations.append(changed(location, 0, {_PAGE_OFFSET: (I64, integer(at + moved))}))
     return changed(index, 0, {_LOCATIONS: (LIST, list_of(locations))})
 

@@ -48,6 +48,38 @@ def structs_in(data: bytes, field: Field) -> list[int]:
         raise CorruptFileError("a list in the footer does not hold structs", offset=field.value) from error
 
 
+def number_at(data: bytes, at: int) -> int:
+    """Return the i16, i32 or i64 that is encoded at `at`."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        at, shift = at + 1, shift + 7
+
+
+def numbers_in(data: bytes, field: Field) -> list[int]:
+    """Return the integers of a list, or the one that a field is."""
+    at = field.value
+    if field.type == LIST:
+        at += 1
+        if data[field.value] >> 4 == 15:  # the length is behind the header
+            at = _behind(data, at)
+    found = []
+    while at < field.end:
+        found.append(number_at(data, at))
+        at = _behind(data, at)
+    return found
+
+
+def _behind(data: bytes, at: int) -> int:
+    """Return where the number that is encoded at `at` ends."""
+    while data[at] > 0x7F:
+        at += 1
+    return at + 1
+
+
 def last_field(data: bytes, at: int, wanted: int, kind: int) -> Field:
     """Return a struct's field, the last one if it is repeated: that is what the decoders keep."""
     found = [f for f in fields_of(data, at)[0] if f.id == wanted and f.type == kind]

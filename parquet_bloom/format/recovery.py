@@ -204,21 +204,29 @@ def _explains(footer: Footer, chain: _Chain, size: int) -> Plan[bool]:
     if chain.lengths and any(header.startswith(part) for header in _HEADERS):
         return True
     try:
-        return is_cut_off_splice(footer.raw, part, {**(yield from _without_length(footer)), **chain.lengths})
+        return is_cut_off_splice(footer.raw, part, {**(yield from filter_lengths(footer, all=False)), **chain.lengths})
     except CorruptFileError:
         return False
 
 
-def _without_length(footer: Footer) -> Plan[dict[int, int]]:
-    """Plan to return, by offset, the bytes of those filters whose length the footer lacks: `add` may fill it in."""
+def filter_lengths(footer: Footer, *, all: bool = True) -> Plan[dict[int, int]]:
+    """Plan to return the length of each filter that a footer points to, by offset; or only where it lacks the length.
+
+    Those of which the length cannot be told are left out.
+    """
     lengths = {}
     for _, _, chunk in footer.chunks():
-        if chunk is not None and chunk.bloom_filter_offset and chunk.bloom_filter_length is None:
-            offset = chunk.bloom_filter_offset
-            (data,) = yield [ByteRange(offset, min(offset + 64, footer.start))]
-            try:
-                header = read_header(data)
-            except ParquetBloomError:
-                continue
-            lengths[offset] = header.length + header.num_bytes
+        offset = chunk.bloom_filter_offset if chunk is not None else None
+        if not offset or not 0 < offset < footer.start:
+            continue
+        if chunk.bloom_filter_length is not None:
+            if all:
+                lengths[offset] = min(chunk.bloom_filter_length, footer.start - offset)
+            continue
+        (data,) = yield [ByteRange(offset, min(offset + 64, footer.start))]
+        try:
+            header = read_header(data)
+        except ParquetBloomError:
+            continue
+        lengths[offset] = header.length + header.num_bytes
     return lengths

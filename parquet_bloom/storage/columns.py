@@ -103,6 +103,19 @@ class ColumnChunks:
         with named_errors(self._source, self._at(row_group, leaf)):
             return self._carry_out(_read_dictionary(chunk, leaf, self._footer.start))
 
+    def has_unused_entries(self, row_group: int, leaf: LeafColumn) -> bool:
+        """Return whether the chunk's dictionary has a value that no row has, or may have: its place is not known."""
+        dictionary = self.dictionary(row_group, leaf)
+        if dictionary is None:
+            return bool({*_DICTIONARY_ENCODINGS} & {*(self._chunk(row_group, leaf).encodings or ())})
+        kind = bits_type(dictionary.type)
+        unused = dictionary.view(kind)
+        for values in self.values(row_group, leaf, each=True):
+            unused = unused.filter(pc.invert(pc.is_in(unused, value_set=values.view(kind))))
+            if not len(unused):
+                return False
+        return len(unused) > 0
+
     def _carry_out(self, plan: Plan[_Result]) -> _Result:
         return run(self._source, plan)
 
@@ -269,10 +282,9 @@ class WrittenChunks(ColumnChunks):
         self._read_at = read_at
 
     def values(self, row_group: int, leaf: LeafColumn, *, each: bool = False) -> Iterator[pa.Array]:
-        """Yield what `ColumnChunks.values` does; not each value."""
-        assert not each
+        """Yield what `ColumnChunks.values` does."""
         if self._chunk(row_group, leaf).num_values:
-            yield from self._carry_out(self.read(row_group, leaf))
+            yield from self._carry_out(self.read(row_group, leaf, each=each))
 
     def _carry_out(self, plan: Plan[_Result]) -> _Result:
         return answered(plan, self._read_at)
@@ -502,6 +514,16 @@ def _batch_rows(groups: Sequence[_Group]) -> int:
     num_rows = sum(group.num_rows for group in groups)
     row_bytes = max(1.0, sum(group.chunk.total_uncompressed_size or 0 for group in groups) / max(1, num_rows))
     return int(min(max(BATCH_BYTES / row_bytes, 256), 128 * 1024))
+
+
+def bits_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which values are viewed to compare their bits: 0.0 is not -0.0 then, and a NaN is itself."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(bits_type(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = kind.value_field.with_type(bits_type(kind.value_type))
+        return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
+    return {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(kind, kind)
 
 
 def _leaf_values(array: pa.Array) -> pa.Array:

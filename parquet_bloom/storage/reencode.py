@@ -38,7 +38,8 @@ from parquet_bloom.format.fields import (
 from parquet_bloom.format.footer import MAGIC, Footer, pages_extent
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.format.thrift_io import decode, encode
-from parquet_bloom.storage.columns import BATCH_BYTES, named_errors, read_extents
+from parquet_bloom.format.understood import unknown_in
+from parquet_bloom.storage.columns import BATCH_BYTES, bits_type, named_errors, read_extents
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.values.bounds import bounds_of, is_in_physical_order
@@ -55,6 +56,7 @@ _CODECS = {
     ttypes.CompressionCodec.ZSTD: "ZSTD",
     ttypes.CompressionCodec.LZ4_RAW: "LZ4",
 }
+_READABLE = {*ttypes.Encoding._VALUES_TO_NAMES} - {ttypes.Encoding.ALP}
 _ENCODINGS = {
     ttypes.Encoding.DELTA_BINARY_PACKED: "DELTA_BINARY_PACKED",
     ttypes.Encoding.DELTA_LENGTH_BYTE_ARRAY: "DELTA_LENGTH_BYTE_ARRAY",
@@ -78,6 +80,10 @@ def why_not_written(footer: Footer, row_group: int) -> str | None:
         if codec is None or (codec != "NONE" and not pa.Codec.is_available(codec.lower())):
             name = ttypes.CompressionCodec._VALUES_TO_NAMES.get(chunk.codec, chunk.codec)
             return f"column {leaf.name} is compressed with {name}, which pyarrow cannot write"
+        for encoding in footer.whole_column_chunk(row_group, leaf.index).meta_data.encodings or ():
+            if encoding not in _READABLE:
+                name = ttypes.Encoding._VALUES_TO_NAMES.get(encoding, encoding)
+                return f"column {leaf.name} is encoded with {name}, which pyarrow cannot read"
     if footer.row_groups[row_group].num_rows > MOST_ROWS:
         return f"row group {row_group} has more than {MOST_ROWS:,} rows"
     return None
@@ -126,7 +132,7 @@ def _rewritten(
     old = [footer.whole_column_chunk(row_group, leaf.index) for leaf in leaves]
     extents = [pages_of(footer, row_group, leaf) for leaf in leaves]
     parts = run(source, read_extents(extents, footer.start, f"row group {row_group}, column {leaves[0].name}"))
-    headers = [_first_header(chunk.meta_data, part) for chunk, part in zip(old, parts, strict=True)]
+    headers = [*map(_first_header, parts)]
     table = _kept_rows(column, old, parts, keep, source.name)
     parts.clear()
     data = _written(table, [chunk.meta_data for chunk in old], headers, old)
@@ -295,15 +301,33 @@ def _settings(chunk: Any, header: Any) -> _Settings:
 _HEADER_BYTES = 64 * 1024
 
 
-def _first_header(chunk: Any, part: bytes) -> Any:
-    """Return the header of a chunk's first data page; of a chunk without pages an empty one."""
-    at = chunk.data_page_offset - pages_extent(chunk)[0]
-    if at >= len(part):
-        return ttypes.PageHeader()
+def _first_header(part: bytes) -> Any:
+    """Return the header of a chunk's first data page; of a chunk without one an empty one.
+
+    Raises `UnsupportedError` for a page that is not understood: it would be lost.
+    """
+    first = None
+    at = 0
+    while at < len(part):
+        if unknown := next(unknown_in(ttypes.PageHeader, part, at), None):
+            raise UnsupportedError(f"a page's header has {unknown}, which is not understood")
+        header, length = _header_at(part, at)
+        if header.type not in (*_DATA_PAGES, ttypes.PageType.DICTIONARY_PAGE):
+            raise UnsupportedError(f"a page is an {ttypes.PageType._VALUES_TO_NAMES[header.type]}, and would be lost")
+        if first is None and header.type in _DATA_PAGES:
+            first = header
+        at += length + max(0, header.compressed_page_size or 0)
+    if at > len(part):
+        raise CorruptFileError("its last page ends behind its pages")
+    return first or ttypes.PageHeader()
+
+
+def _header_at(part: bytes, at: int) -> tuple[Any, int]:
+    """Return the header of the page at `at`, and how many bytes it takes."""
     try:
-        return decode(ttypes.PageHeader, part[at : at + _HEADER_BYTES])[0]
+        return decode(ttypes.PageHeader, part[at : at + _HEADER_BYTES])
     except CorruptFileError:  # with bounds that are longer
-        return decode(ttypes.PageHeader, part[at:])[0]
+        return decode(ttypes.PageHeader, part[at:])
 
 
 def _written(table: pa.Table, old: list[Any], headers: list[Any], chunks: list[Any]) -> bytes:
@@ -330,19 +354,12 @@ def _is_same(table: pa.Table, data: bytes) -> bool:
     """Return whether a file has the rows of a table."""
     with pq.ParquetFile(pa.BufferReader(data)) as file:
         found = pa.Table.from_batches(file.iter_batches(_BATCH_ROWS, use_threads=False), table.schema)
-    if found.equals(table):
-        return True
-    # A NaN is not equal to itself, so floats are compared as the integers with their bits.
-    leaves = zip(_leaf_arrays(found.column(0)), _leaf_arrays(table.column(0)), strict=True)
-    return found.num_rows == table.num_rows and all(_bits(one).equals(_bits(other)) for one, other in leaves)
+    kind = bits_type(table.column(0).type)
+    one, other = (pa.chunked_array([part.view(kind) for part in t.column(0).chunks], kind) for t in (found, table))
+    return bool(one.equals(other))
 
 
 _BATCH_ROWS = 64 * 1024
-
-
-def _bits(array: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(array.type)
-    return array if kind is None else pa.chunked_array([chunk.view(kind) for chunk in array.chunks], kind)
 
 
 def _encoded(table: pa.Table, paths: list[str], settings: list[_Settings], chunks: list[Any]) -> bytes:

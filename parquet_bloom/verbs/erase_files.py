@@ -26,6 +26,7 @@ from parquet_bloom.format.footer import MAGIC, Footer, Plan, parse_footer
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.format.thrift_io import decode
+from parquet_bloom.format.understood import require_explained, require_understood, require_understood_indexes
 from parquet_bloom.results import Record
 from parquet_bloom.storage.drive import read_range, run
 from parquet_bloom.storage.rewrite import Composition, compose
@@ -177,6 +178,9 @@ def plan_erasure(
     plan.deleted = deleted()
     _leave_out_deleted(plan)
     _require_erasable(plan)
+    _write_dictionaries_again(plan, chunks)
+    _require_rewritable(plan)
+    plan.notes += _notes_of_entries(plan)
 
 
 def _leave_out_deleted(plan: ErasePlan) -> None:
@@ -290,11 +294,10 @@ def _bounds_in(leaf: LeafColumn, statistics: Any, index: Any) -> pa.Array:
 
 def _require_erasable(plan: ErasePlan) -> None:
     """Raise unless the file can be written again without loss."""
-    from parquet_bloom.storage.reencode import why_not_written
-
     footer = plan.footer
     assert footer is not None
     require_writable(plan.source, plan.target, footer, False, plan.notes, for_swap=True)
+    require_understood(footer)
     if any(entry.encode() in footer.notes for entry in hudi.ENTRIES):
         raise UnsupportedError(
             "the file is a base file of Hudi: its footer has a filter and the range of its record keys, which Hudi's "
@@ -309,9 +312,82 @@ def _require_erasable(plan: ErasePlan) -> None:
             if problem := footer.chunk_problem(row_group, leaf):
                 raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
     require_apart(footer, left)
-    for row_group in plan.kept.keys() & {*left}:
-        if reason := why_not_written(footer, row_group):
+    run(plan.source, require_understood_indexes(footer))
+    run(plan.source, require_explained(footer))
+
+
+def _write_dictionaries_again(plan: ErasePlan, chunks: ColumnChunks) -> None:
+    """Have row groups written again whose dictionaries have values that no row of theirs has.
+
+    Some writers give each row group all of the values of a column, so these may be those of a row that leaves.
+    """
+    import pyarrow as pa
+
+    footer = plan.footer
+    assert footer is not None
+    for number in plan.copied:
+        for leaf in footer.leaves:
+            try:
+                is_larger = chunks.has_unused_entries(number, leaf)
+            except (CorruptFileError, UnsupportedError) as error:
+                plan.notes.append(
+                    f"row group {number}, column {leaf.name}: its dictionary may have values of erased rows, for it cannot "
+                    f"be read: {describe_error(error)}"
+                )
+                continue
+            if is_larger:
+                plan.kept[number] = pa.array([True] * footer.row_groups[number].num_rows)
+                break
+
+
+def _require_rewritable(plan: ErasePlan) -> None:
+    from parquet_bloom.storage.reencode import why_not_written
+
+    assert plan.footer is not None
+    for row_group in plan.kept.keys() - {*plan.dropped}:
+        if reason := why_not_written(plan.footer, row_group):
             raise UnsupportedError(reason)
+
+
+_ENTRIES_WITHOUT_VALUES = frozenset(
+    {
+        "ARROW:schema",
+        "avro.schema",
+        "iceberg.schema",
+        "org.apache.spark.legacyDateTime",
+        "org.apache.spark.legacyINT96",
+        "org.apache.spark.sql.parquet.row.metadata",
+        "org.apache.spark.timeZone",
+        "org.apache.spark.version",
+        "pandas",
+        "parquet.avro.schema",
+        "parquet.proto.class",
+        "parquet.proto.descriptor",
+        "thrift.class",
+        "thrift.descriptor",
+        "writer.model.name",
+        "writer.time.zone",
+    }
+)
+"""The entries of key-value metadata that are known to hold nothing about rows, and no place in the file."""
+
+
+def _notes_of_entries(plan: ErasePlan) -> Iterator[str]:
+    """Yield a sentence about what writers noted in the footer that may tell of erased rows."""
+    footer = plan.footer
+    assert footer is not None
+    if others := sorted(footer.key_values.keys() - _ENTRIES_WITHOUT_VALUES):
+        yield (
+            "these entries of the footer's key-value metadata are kept as they are, and may tell of erased rows or of "
+            f"places in the old file: {', '.join(others)}"
+        )
+    of_columns = {
+        entry.key
+        for row_group, leaf, _ in footer.chunks()
+        for entry in footer.whole_column_chunk(row_group, leaf.index).meta_data.key_value_metadata or ()
+    }
+    if of_columns and plan.kept:
+        yield f"row groups that are written again lose the entries that column chunks had: {', '.join(sorted(of_columns))}"
 
 
 def _minor(created_by: str) -> tuple[int, ...]:
@@ -502,6 +578,7 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
         return out.read(start, stop - start)
 
     chunks = WrittenChunks(plan.source, footer, read_at)
+    _prove_dictionaries(plan, footer, chunks)
     for row_group in range(footer.num_row_groups):
         chunk = footer.whole_column_chunk(row_group, leaf.index)
         index = None
@@ -513,6 +590,17 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
         for values in chain(arrays, chunks.values(row_group, leaf)):
             if _has_key(plan.keys, values):
                 raise CorruptFileError("a key is still in the new file; nothing was written")
+
+
+def _prove_dictionaries(plan: ErasePlan, footer: Footer, chunks: ColumnChunks) -> None:
+    """Raise if a row group that was written again has a value in a dictionary that none of its rows has."""
+    assert plan.footer is not None
+    dropped = {*plan.dropped}
+    left = [number for number in range(plan.footer.num_row_groups) if number not in dropped]
+    for row_group, old in enumerate(left):
+        for leaf in footer.leaves if old in plan.kept else ():
+            if chunks.has_unused_entries(row_group, leaf):
+                raise CorruptFileError("a dictionary in the new file has values of no row; nothing was written")
 
 
 # ---- what writers noted in the footer --------------------------------------------------------

@@ -160,6 +160,7 @@ class Encoding(object):
     DELTA_BYTE_ARRAY = 7
     RLE_DICTIONARY = 8
     BYTE_STREAM_SPLIT = 9
+    ALP = 10
 
     _VALUES_TO_NAMES = {
         0: "PLAIN",
@@ -171,6 +172,7 @@ class Encoding(object):
         7: "DELTA_BYTE_ARRAY",
         8: "RLE_DICTIONARY",
         9: "BYTE_STREAM_SPLIT",
+        10: "ALP",
     }
 
     _NAMES_TO_VALUES = {
@@ -183,6 +185,7 @@ class Encoding(object):
         "DELTA_BYTE_ARRAY": 7,
         "RLE_DICTIONARY": 8,
         "BYTE_STREAM_SPLIT": 9,
+        "ALP": 10,
     }
 
 
@@ -237,6 +240,52 @@ class PageType(object):
         "INDEX_PAGE": 1,
         "DICTIONARY_PAGE": 2,
         "DATA_PAGE_V2": 3,
+    }
+
+
+class BoundaryOrder(object):
+    UNORDERED = 0
+    ASCENDING = 1
+    DESCENDING = 2
+
+    _VALUES_TO_NAMES = {
+        0: "UNORDERED",
+        1: "ASCENDING",
+        2: "DESCENDING",
+    }
+
+    _NAMES_TO_VALUES = {
+        "UNORDERED": 0,
+        "ASCENDING": 1,
+        "DESCENDING": 2,
+    }
+
+
+class EdgeInterpolationAlgorithm(object):
+    """
+    How edges run between the points of a GEOGRAPHY.
+
+    """
+    SPHERICAL = 0
+    VINCENTY = 1
+    THOMAS = 2
+    ANDOYER = 3
+    KARNEY = 4
+
+    _VALUES_TO_NAMES = {
+        0: "SPHERICAL",
+        1: "VINCENTY",
+        2: "THOMAS",
+        3: "ANDOYER",
+        4: "KARNEY",
+    }
+
+    _NAMES_TO_VALUES = {
+        "SPHERICAL": 0,
+        "VINCENTY": 1,
+        "THOMAS": 2,
+        "ANDOYER": 3,
+        "KARNEY": 4,
     }
 
 
@@ -1463,16 +1512,19 @@ class GeographyType(object):
     """
     Attributes:
      - crs
+     - algorithm
 
     """
 
     __slots__ = (
         'crs',
+        'algorithm',
     )
 
 
-    def __init__(self, crs=None,):
+    def __init__(self, crs=None, algorithm=None,):
         self.crs = crs
+        self.algorithm = algorithm
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -1486,6 +1538,11 @@ class GeographyType(object):
             if fid == 1:
                 if ftype == TType.STRING:
                     self.crs = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.I32:
+                    self.algorithm = iprot.readI32()
                 else:
                     iprot.skip(ftype)
             else:
@@ -1502,6 +1559,64 @@ class GeographyType(object):
             oprot.writeFieldBegin('crs', TType.STRING, 1)
             oprot.writeString(self.crs.encode('utf-8') if sys.version_info[0] == 2 else self.crs)
             oprot.writeFieldEnd()
+        if self.algorithm is not None:
+            oprot.writeFieldBegin('algorithm', TType.I32, 2)
+            oprot.writeI32(self.algorithm)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class FileType(object):
+    """
+    Of a group: its values say where bytes are, in this file or in others.
+
+    """
+
+    __slots__ = (
+    )
+
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('FileType')
         oprot.writeFieldStop()
         oprot.writeStructEnd()
 
@@ -1547,6 +1662,7 @@ class LogicalType(object):
      - VARIANT
      - GEOMETRY
      - GEOGRAPHY
+     - FILE
 
     """
 
@@ -1568,10 +1684,11 @@ class LogicalType(object):
         'VARIANT',
         'GEOMETRY',
         'GEOGRAPHY',
+        'FILE',
     )
 
 
-    def __init__(self, STRING=None, MAP=None, LIST=None, ENUM=None, DECIMAL=None, DATE=None, TIME=None, TIMESTAMP=None, INTEGER=None, UNKNOWN=None, JSON=None, BSON=None, UUID=None, FLOAT16=None, VARIANT=None, GEOMETRY=None, GEOGRAPHY=None,):
+    def __init__(self, STRING=None, MAP=None, LIST=None, ENUM=None, DECIMAL=None, DATE=None, TIME=None, TIMESTAMP=None, INTEGER=None, UNKNOWN=None, JSON=None, BSON=None, UUID=None, FLOAT16=None, VARIANT=None, GEOMETRY=None, GEOGRAPHY=None, FILE=None,):
         self.STRING = STRING
         self.MAP = MAP
         self.LIST = LIST
@@ -1589,6 +1706,7 @@ class LogicalType(object):
         self.VARIANT = VARIANT
         self.GEOMETRY = GEOMETRY
         self.GEOGRAPHY = GEOGRAPHY
+        self.FILE = FILE
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -1701,6 +1819,12 @@ class LogicalType(object):
                     self.GEOGRAPHY.read(iprot)
                 else:
                     iprot.skip(ftype)
+            elif fid == 19:
+                if ftype == TType.STRUCT:
+                    self.FILE = FileType()
+                    self.FILE.read(iprot)
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -1778,6 +1902,10 @@ class LogicalType(object):
         if self.GEOGRAPHY is not None:
             oprot.writeFieldBegin('GEOGRAPHY', TType.STRUCT, 18)
             self.GEOGRAPHY.write(oprot)
+            oprot.writeFieldEnd()
+        if self.FILE is not None:
+            oprot.writeFieldBegin('FILE', TType.STRUCT, 19)
+            self.FILE.write(oprot)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -1998,6 +2126,7 @@ class Statistics(object):
      - min_value
      - is_max_value_exact
      - is_min_value_exact
+     - nan_count
 
     """
 
@@ -2010,10 +2139,11 @@ class Statistics(object):
         'min_value',
         'is_max_value_exact',
         'is_min_value_exact',
+        'nan_count',
     )
 
 
-    def __init__(self, max=None, min=None, null_count=None, distinct_count=None, max_value=None, min_value=None, is_max_value_exact=None, is_min_value_exact=None,):
+    def __init__(self, max=None, min=None, null_count=None, distinct_count=None, max_value=None, min_value=None, is_max_value_exact=None, is_min_value_exact=None, nan_count=None,):
         self.max = max
         self.min = min
         self.null_count = null_count
@@ -2022,6 +2152,7 @@ class Statistics(object):
         self.min_value = min_value
         self.is_max_value_exact = is_max_value_exact
         self.is_min_value_exact = is_min_value_exact
+        self.nan_count = nan_count
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -2072,6 +2203,11 @@ class Statistics(object):
                     self.is_min_value_exact = iprot.readBool()
                 else:
                     iprot.skip(ftype)
+            elif fid == 9:
+                if ftype == TType.I64:
+                    self.nan_count = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -2113,6 +2249,369 @@ class Statistics(object):
         if self.is_min_value_exact is not None:
             oprot.writeFieldBegin('is_min_value_exact', TType.BOOL, 8)
             oprot.writeBool(self.is_min_value_exact)
+            oprot.writeFieldEnd()
+        if self.nan_count is not None:
+            oprot.writeFieldBegin('nan_count', TType.I64, 9)
+            oprot.writeI64(self.nan_count)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class SizeStatistics(object):
+    """
+    How many bytes the values take without encoding, and how many have each level.
+
+    Attributes:
+     - unencoded_byte_array_data_bytes
+     - repetition_level_histogram
+     - definition_level_histogram
+
+    """
+
+    __slots__ = (
+        'unencoded_byte_array_data_bytes',
+        'repetition_level_histogram',
+        'definition_level_histogram',
+    )
+
+
+    def __init__(self, unencoded_byte_array_data_bytes=None, repetition_level_histogram=None, definition_level_histogram=None,):
+        self.unencoded_byte_array_data_bytes = unencoded_byte_array_data_bytes
+        self.repetition_level_histogram = repetition_level_histogram
+        self.definition_level_histogram = definition_level_histogram
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.I64:
+                    self.unencoded_byte_array_data_bytes = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.LIST:
+                    self.repetition_level_histogram = []
+                    (_etype3, _size0) = iprot.readListBegin()
+                    for _i4 in range(_size0):
+                        _elem5 = iprot.readI64()
+                        self.repetition_level_histogram.append(_elem5)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.LIST:
+                    self.definition_level_histogram = []
+                    (_etype9, _size6) = iprot.readListBegin()
+                    for _i10 in range(_size6):
+                        _elem11 = iprot.readI64()
+                        self.definition_level_histogram.append(_elem11)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('SizeStatistics')
+        if self.unencoded_byte_array_data_bytes is not None:
+            oprot.writeFieldBegin('unencoded_byte_array_data_bytes', TType.I64, 1)
+            oprot.writeI64(self.unencoded_byte_array_data_bytes)
+            oprot.writeFieldEnd()
+        if self.repetition_level_histogram is not None:
+            oprot.writeFieldBegin('repetition_level_histogram', TType.LIST, 2)
+            oprot.writeListBegin(TType.I64, len(self.repetition_level_histogram))
+            for iter12 in self.repetition_level_histogram:
+                oprot.writeI64(iter12)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.definition_level_histogram is not None:
+            oprot.writeFieldBegin('definition_level_histogram', TType.LIST, 3)
+            oprot.writeListBegin(TType.I64, len(self.definition_level_histogram))
+            for iter13 in self.definition_level_histogram:
+                oprot.writeI64(iter13)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class BoundingBox(object):
+    """
+    Attributes:
+     - xmin
+     - xmax
+     - ymin
+     - ymax
+     - zmin
+     - zmax
+     - mmin
+     - mmax
+
+    """
+
+    __slots__ = (
+        'xmin',
+        'xmax',
+        'ymin',
+        'ymax',
+        'zmin',
+        'zmax',
+        'mmin',
+        'mmax',
+    )
+
+
+    def __init__(self, xmin=None, xmax=None, ymin=None, ymax=None, zmin=None, zmax=None, mmin=None, mmax=None,):
+        self.xmin = xmin
+        self.xmax = xmax
+        self.ymin = ymin
+        self.ymax = ymax
+        self.zmin = zmin
+        self.zmax = zmax
+        self.mmin = mmin
+        self.mmax = mmax
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.DOUBLE:
+                    self.xmin = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.DOUBLE:
+                    self.xmax = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.DOUBLE:
+                    self.ymin = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 4:
+                if ftype == TType.DOUBLE:
+                    self.ymax = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.DOUBLE:
+                    self.zmin = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 6:
+                if ftype == TType.DOUBLE:
+                    self.zmax = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 7:
+                if ftype == TType.DOUBLE:
+                    self.mmin = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 8:
+                if ftype == TType.DOUBLE:
+                    self.mmax = iprot.readDouble()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('BoundingBox')
+        if self.xmin is not None:
+            oprot.writeFieldBegin('xmin', TType.DOUBLE, 1)
+            oprot.writeDouble(self.xmin)
+            oprot.writeFieldEnd()
+        if self.xmax is not None:
+            oprot.writeFieldBegin('xmax', TType.DOUBLE, 2)
+            oprot.writeDouble(self.xmax)
+            oprot.writeFieldEnd()
+        if self.ymin is not None:
+            oprot.writeFieldBegin('ymin', TType.DOUBLE, 3)
+            oprot.writeDouble(self.ymin)
+            oprot.writeFieldEnd()
+        if self.ymax is not None:
+            oprot.writeFieldBegin('ymax', TType.DOUBLE, 4)
+            oprot.writeDouble(self.ymax)
+            oprot.writeFieldEnd()
+        if self.zmin is not None:
+            oprot.writeFieldBegin('zmin', TType.DOUBLE, 5)
+            oprot.writeDouble(self.zmin)
+            oprot.writeFieldEnd()
+        if self.zmax is not None:
+            oprot.writeFieldBegin('zmax', TType.DOUBLE, 6)
+            oprot.writeDouble(self.zmax)
+            oprot.writeFieldEnd()
+        if self.mmin is not None:
+            oprot.writeFieldBegin('mmin', TType.DOUBLE, 7)
+            oprot.writeDouble(self.mmin)
+            oprot.writeFieldEnd()
+        if self.mmax is not None:
+            oprot.writeFieldBegin('mmax', TType.DOUBLE, 8)
+            oprot.writeDouble(self.mmax)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.xmin is None:
+            raise TProtocolException(message='Required field xmin is unset!')
+        if self.xmax is None:
+            raise TProtocolException(message='Required field xmax is unset!')
+        if self.ymin is None:
+            raise TProtocolException(message='Required field ymin is unset!')
+        if self.ymax is None:
+            raise TProtocolException(message='Required field ymax is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
+class GeospatialStatistics(object):
+    """
+    Attributes:
+     - bbox
+     - geospatial_types
+
+    """
+
+    __slots__ = (
+        'bbox',
+        'geospatial_types',
+    )
+
+
+    def __init__(self, bbox=None, geospatial_types=None,):
+        self.bbox = bbox
+        self.geospatial_types = geospatial_types
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.STRUCT:
+                    self.bbox = BoundingBox()
+                    self.bbox.read(iprot)
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.LIST:
+                    self.geospatial_types = []
+                    (_etype17, _size14) = iprot.readListBegin()
+                    for _i18 in range(_size14):
+                        _elem19 = iprot.readI32()
+                        self.geospatial_types.append(_elem19)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('GeospatialStatistics')
+        if self.bbox is not None:
+            oprot.writeFieldBegin('bbox', TType.STRUCT, 1)
+            self.bbox.write(oprot)
+            oprot.writeFieldEnd()
+        if self.geospatial_types is not None:
+            oprot.writeFieldBegin('geospatial_types', TType.LIST, 2)
+            oprot.writeListBegin(TType.I32, len(self.geospatial_types))
+            for iter20 in self.geospatial_types:
+                oprot.writeI32(iter20)
+            oprot.writeListEnd()
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -2339,6 +2838,8 @@ class ColumnMetaData(object):
      - encoding_stats
      - bloom_filter_offset
      - bloom_filter_length
+     - size_statistics
+     - geospatial_statistics
 
     """
 
@@ -2358,10 +2859,12 @@ class ColumnMetaData(object):
         'encoding_stats',
         'bloom_filter_offset',
         'bloom_filter_length',
+        'size_statistics',
+        'geospatial_statistics',
     )
 
 
-    def __init__(self, type=None, encodings=None, path_in_schema=None, codec=None, num_values=None, total_uncompressed_size=None, total_compressed_size=None, key_value_metadata=None, data_page_offset=None, index_page_offset=None, dictionary_page_offset=None, statistics=None, encoding_stats=None, bloom_filter_offset=None, bloom_filter_length=None,):
+    def __init__(self, type=None, encodings=None, path_in_schema=None, codec=None, num_values=None, total_uncompressed_size=None, total_compressed_size=None, key_value_metadata=None, data_page_offset=None, index_page_offset=None, dictionary_page_offset=None, statistics=None, encoding_stats=None, bloom_filter_offset=None, bloom_filter_length=None, size_statistics=None, geospatial_statistics=None,):
         self.type = type
         self.encodings = encodings
         self.path_in_schema = path_in_schema
@@ -2377,6 +2880,8 @@ class ColumnMetaData(object):
         self.encoding_stats = encoding_stats
         self.bloom_filter_offset = bloom_filter_offset
         self.bloom_filter_length = bloom_filter_length
+        self.size_statistics = size_statistics
+        self.geospatial_statistics = geospatial_statistics
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -2395,20 +2900,20 @@ class ColumnMetaData(object):
             elif fid == 2:
                 if ftype == TType.LIST:
                     self.encodings = []
-                    (_etype3, _size0) = iprot.readListBegin()
-                    for _i4 in range(_size0):
-                        _elem5 = iprot.readI32()
-                        self.encodings.append(_elem5)
+                    (_etype24, _size21) = iprot.readListBegin()
+                    for _i25 in range(_size21):
+                        _elem26 = iprot.readI32()
+                        self.encodings.append(_elem26)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
             elif fid == 3:
                 if ftype == TType.LIST:
                     self.path_in_schema = []
-                    (_etype9, _size6) = iprot.readListBegin()
-                    for _i10 in range(_size6):
-                        _elem11 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.path_in_schema.append(_elem11)
+                    (_etype30, _size27) = iprot.readListBegin()
+                    for _i31 in range(_size27):
+                        _elem32 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
+                        self.path_in_schema.append(_elem32)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -2435,11 +2940,11 @@ class ColumnMetaData(object):
             elif fid == 8:
                 if ftype == TType.LIST:
                     self.key_value_metadata = []
-                    (_etype15, _size12) = iprot.readListBegin()
-                    for _i16 in range(_size12):
-                        _elem17 = KeyValue()
-                        _elem17.read(iprot)
-                        self.key_value_metadata.append(_elem17)
+                    (_etype36, _size33) = iprot.readListBegin()
+                    for _i37 in range(_size33):
+                        _elem38 = KeyValue()
+                        _elem38.read(iprot)
+                        self.key_value_metadata.append(_elem38)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -2467,11 +2972,11 @@ class ColumnMetaData(object):
             elif fid == 13:
                 if ftype == TType.LIST:
                     self.encoding_stats = []
-                    (_etype21, _size18) = iprot.readListBegin()
-                    for _i22 in range(_size18):
-                        _elem23 = PageEncodingStats()
-                        _elem23.read(iprot)
-                        self.encoding_stats.append(_elem23)
+                    (_etype42, _size39) = iprot.readListBegin()
+                    for _i43 in range(_size39):
+                        _elem44 = PageEncodingStats()
+                        _elem44.read(iprot)
+                        self.encoding_stats.append(_elem44)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -2483,6 +2988,18 @@ class ColumnMetaData(object):
             elif fid == 15:
                 if ftype == TType.I32:
                     self.bloom_filter_length = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 16:
+                if ftype == TType.STRUCT:
+                    self.size_statistics = SizeStatistics()
+                    self.size_statistics.read(iprot)
+                else:
+                    iprot.skip(ftype)
+            elif fid == 17:
+                if ftype == TType.STRUCT:
+                    self.geospatial_statistics = GeospatialStatistics()
+                    self.geospatial_statistics.read(iprot)
                 else:
                     iprot.skip(ftype)
             else:
@@ -2502,15 +3019,15 @@ class ColumnMetaData(object):
         if self.encodings is not None:
             oprot.writeFieldBegin('encodings', TType.LIST, 2)
             oprot.writeListBegin(TType.I32, len(self.encodings))
-            for iter24 in self.encodings:
-                oprot.writeI32(iter24)
+            for iter45 in self.encodings:
+                oprot.writeI32(iter45)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.path_in_schema is not None:
             oprot.writeFieldBegin('path_in_schema', TType.LIST, 3)
             oprot.writeListBegin(TType.STRING, len(self.path_in_schema))
-            for iter25 in self.path_in_schema:
-                oprot.writeString(iter25.encode('utf-8') if sys.version_info[0] == 2 else iter25)
+            for iter46 in self.path_in_schema:
+                oprot.writeString(iter46.encode('utf-8') if sys.version_info[0] == 2 else iter46)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.codec is not None:
@@ -2532,8 +3049,8 @@ class ColumnMetaData(object):
         if self.key_value_metadata is not None:
             oprot.writeFieldBegin('key_value_metadata', TType.LIST, 8)
             oprot.writeListBegin(TType.STRUCT, len(self.key_value_metadata))
-            for iter26 in self.key_value_metadata:
-                iter26.write(oprot)
+            for iter47 in self.key_value_metadata:
+                iter47.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.data_page_offset is not None:
@@ -2555,8 +3072,8 @@ class ColumnMetaData(object):
         if self.encoding_stats is not None:
             oprot.writeFieldBegin('encoding_stats', TType.LIST, 13)
             oprot.writeListBegin(TType.STRUCT, len(self.encoding_stats))
-            for iter27 in self.encoding_stats:
-                iter27.write(oprot)
+            for iter48 in self.encoding_stats:
+                iter48.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.bloom_filter_offset is not None:
@@ -2566,6 +3083,14 @@ class ColumnMetaData(object):
         if self.bloom_filter_length is not None:
             oprot.writeFieldBegin('bloom_filter_length', TType.I32, 15)
             oprot.writeI32(self.bloom_filter_length)
+            oprot.writeFieldEnd()
+        if self.size_statistics is not None:
+            oprot.writeFieldBegin('size_statistics', TType.STRUCT, 16)
+            self.size_statistics.write(oprot)
+            oprot.writeFieldEnd()
+        if self.geospatial_statistics is not None:
+            oprot.writeFieldBegin('geospatial_statistics', TType.STRUCT, 17)
+            self.geospatial_statistics.write(oprot)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -2688,10 +3213,10 @@ class EncryptionWithColumnKey(object):
             if fid == 1:
                 if ftype == TType.LIST:
                     self.path_in_schema = []
-                    (_etype31, _size28) = iprot.readListBegin()
-                    for _i32 in range(_size28):
-                        _elem33 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.path_in_schema.append(_elem33)
+                    (_etype52, _size49) = iprot.readListBegin()
+                    for _i53 in range(_size49):
+                        _elem54 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
+                        self.path_in_schema.append(_elem54)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -2713,8 +3238,8 @@ class EncryptionWithColumnKey(object):
         if self.path_in_schema is not None:
             oprot.writeFieldBegin('path_in_schema', TType.LIST, 1)
             oprot.writeListBegin(TType.STRING, len(self.path_in_schema))
-            for iter34 in self.path_in_schema:
-                oprot.writeString(iter34.encode('utf-8') if sys.version_info[0] == 2 else iter34)
+            for iter55 in self.path_in_schema:
+                oprot.writeString(iter55.encode('utf-8') if sys.version_info[0] == 2 else iter55)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.key_metadata is not None:
@@ -3349,12 +3874,111 @@ class ColumnChunk(object):
         return not (self == other)
 
 
+class SortingColumn(object):
+    """
+    Attributes:
+     - column_idx
+     - descending
+     - nulls_first
+
+    """
+
+    __slots__ = (
+        'column_idx',
+        'descending',
+        'nulls_first',
+    )
+
+
+    def __init__(self, column_idx=None, descending=None, nulls_first=None,):
+        self.column_idx = column_idx
+        self.descending = descending
+        self.nulls_first = nulls_first
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            if fid == 1:
+                if ftype == TType.I32:
+                    self.column_idx = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.BOOL:
+                    self.descending = iprot.readBool()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.BOOL:
+                    self.nulls_first = iprot.readBool()
+                else:
+                    iprot.skip(ftype)
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('SortingColumn')
+        if self.column_idx is not None:
+            oprot.writeFieldBegin('column_idx', TType.I32, 1)
+            oprot.writeI32(self.column_idx)
+            oprot.writeFieldEnd()
+        if self.descending is not None:
+            oprot.writeFieldBegin('descending', TType.BOOL, 2)
+            oprot.writeBool(self.descending)
+            oprot.writeFieldEnd()
+        if self.nulls_first is not None:
+            oprot.writeFieldBegin('nulls_first', TType.BOOL, 3)
+            oprot.writeBool(self.nulls_first)
+            oprot.writeFieldEnd()
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        if self.column_idx is None:
+            raise TProtocolException(message='Required field column_idx is unset!')
+        if self.descending is None:
+            raise TProtocolException(message='Required field descending is unset!')
+        if self.nulls_first is None:
+            raise TProtocolException(message='Required field nulls_first is unset!')
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class RowGroup(object):
     """
     Attributes:
      - columns
      - total_byte_size
      - num_rows
+     - sorting_columns
      - file_offset
      - total_compressed_size
      - ordinal
@@ -3365,16 +3989,18 @@ class RowGroup(object):
         'columns',
         'total_byte_size',
         'num_rows',
+        'sorting_columns',
         'file_offset',
         'total_compressed_size',
         'ordinal',
     )
 
 
-    def __init__(self, columns=None, total_byte_size=None, num_rows=None, file_offset=None, total_compressed_size=None, ordinal=None,):
+    def __init__(self, columns=None, total_byte_size=None, num_rows=None, sorting_columns=None, file_offset=None, total_compressed_size=None, ordinal=None,):
         self.columns = columns
         self.total_byte_size = total_byte_size
         self.num_rows = num_rows
+        self.sorting_columns = sorting_columns
         self.file_offset = file_offset
         self.total_compressed_size = total_compressed_size
         self.ordinal = ordinal
@@ -3391,11 +4017,11 @@ class RowGroup(object):
             if fid == 1:
                 if ftype == TType.LIST:
                     self.columns = []
-                    (_etype38, _size35) = iprot.readListBegin()
-                    for _i39 in range(_size35):
-                        _elem40 = ColumnChunk()
-                        _elem40.read(iprot)
-                        self.columns.append(_elem40)
+                    (_etype59, _size56) = iprot.readListBegin()
+                    for _i60 in range(_size56):
+                        _elem61 = ColumnChunk()
+                        _elem61.read(iprot)
+                        self.columns.append(_elem61)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -3407,6 +4033,17 @@ class RowGroup(object):
             elif fid == 3:
                 if ftype == TType.I64:
                     self.num_rows = iprot.readI64()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 4:
+                if ftype == TType.LIST:
+                    self.sorting_columns = []
+                    (_etype65, _size62) = iprot.readListBegin()
+                    for _i66 in range(_size62):
+                        _elem67 = SortingColumn()
+                        _elem67.read(iprot)
+                        self.sorting_columns.append(_elem67)
+                    iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
             elif fid == 5:
@@ -3437,8 +4074,8 @@ class RowGroup(object):
         if self.columns is not None:
             oprot.writeFieldBegin('columns', TType.LIST, 1)
             oprot.writeListBegin(TType.STRUCT, len(self.columns))
-            for iter41 in self.columns:
-                iter41.write(oprot)
+            for iter68 in self.columns:
+                iter68.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.total_byte_size is not None:
@@ -3448,6 +4085,13 @@ class RowGroup(object):
         if self.num_rows is not None:
             oprot.writeFieldBegin('num_rows', TType.I64, 3)
             oprot.writeI64(self.num_rows)
+            oprot.writeFieldEnd()
+        if self.sorting_columns is not None:
+            oprot.writeFieldBegin('sorting_columns', TType.LIST, 4)
+            oprot.writeListBegin(TType.STRUCT, len(self.sorting_columns))
+            for iter69 in self.sorting_columns:
+                iter69.write(oprot)
+            oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.file_offset is not None:
             oprot.writeFieldBegin('file_offset', TType.I64, 5)
@@ -3592,6 +4236,56 @@ class IEEE754TotalOrder(object):
         return not (self == other)
 
 
+class Int96TimestampOrder(object):
+
+    __slots__ = (
+    )
+
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('Int96TimestampOrder')
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class ColumnOrder(object):
     """
     What min_value and max_value are ordered by; one entry for each leaf.
@@ -3599,18 +4293,21 @@ class ColumnOrder(object):
     Attributes:
      - TYPE_ORDER
      - IEEE_754_TOTAL_ORDER
+     - INT96_TIMESTAMP_ORDER
 
     """
 
     __slots__ = (
         'TYPE_ORDER',
         'IEEE_754_TOTAL_ORDER',
+        'INT96_TIMESTAMP_ORDER',
     )
 
 
-    def __init__(self, TYPE_ORDER=None, IEEE_754_TOTAL_ORDER=None,):
+    def __init__(self, TYPE_ORDER=None, IEEE_754_TOTAL_ORDER=None, INT96_TIMESTAMP_ORDER=None,):
         self.TYPE_ORDER = TYPE_ORDER
         self.IEEE_754_TOTAL_ORDER = IEEE_754_TOTAL_ORDER
+        self.INT96_TIMESTAMP_ORDER = INT96_TIMESTAMP_ORDER
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -3633,6 +4330,12 @@ class ColumnOrder(object):
                     self.IEEE_754_TOTAL_ORDER.read(iprot)
                 else:
                     iprot.skip(ftype)
+            elif fid == 3:
+                if ftype == TType.STRUCT:
+                    self.INT96_TIMESTAMP_ORDER = Int96TimestampOrder()
+                    self.INT96_TIMESTAMP_ORDER.read(iprot)
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -3650,6 +4353,10 @@ class ColumnOrder(object):
         if self.IEEE_754_TOTAL_ORDER is not None:
             oprot.writeFieldBegin('IEEE_754_TOTAL_ORDER', TType.STRUCT, 2)
             self.IEEE_754_TOTAL_ORDER.write(oprot)
+            oprot.writeFieldEnd()
+        if self.INT96_TIMESTAMP_ORDER is not None:
+            oprot.writeFieldBegin('INT96_TIMESTAMP_ORDER', TType.STRUCT, 3)
+            self.INT96_TIMESTAMP_ORDER.write(oprot)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -3732,11 +4439,11 @@ class FileMetaData(object):
             elif fid == 2:
                 if ftype == TType.LIST:
                     self.schema = []
-                    (_etype45, _size42) = iprot.readListBegin()
-                    for _i46 in range(_size42):
-                        _elem47 = SchemaElement()
-                        _elem47.read(iprot)
-                        self.schema.append(_elem47)
+                    (_etype73, _size70) = iprot.readListBegin()
+                    for _i74 in range(_size70):
+                        _elem75 = SchemaElement()
+                        _elem75.read(iprot)
+                        self.schema.append(_elem75)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -3748,22 +4455,22 @@ class FileMetaData(object):
             elif fid == 4:
                 if ftype == TType.LIST:
                     self.row_groups = []
-                    (_etype51, _size48) = iprot.readListBegin()
-                    for _i52 in range(_size48):
-                        _elem53 = RowGroup()
-                        _elem53.read(iprot)
-                        self.row_groups.append(_elem53)
+                    (_etype79, _size76) = iprot.readListBegin()
+                    for _i80 in range(_size76):
+                        _elem81 = RowGroup()
+                        _elem81.read(iprot)
+                        self.row_groups.append(_elem81)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
             elif fid == 5:
                 if ftype == TType.LIST:
                     self.key_value_metadata = []
-                    (_etype57, _size54) = iprot.readListBegin()
-                    for _i58 in range(_size54):
-                        _elem59 = KeyValue()
-                        _elem59.read(iprot)
-                        self.key_value_metadata.append(_elem59)
+                    (_etype85, _size82) = iprot.readListBegin()
+                    for _i86 in range(_size82):
+                        _elem87 = KeyValue()
+                        _elem87.read(iprot)
+                        self.key_value_metadata.append(_elem87)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -3775,11 +4482,11 @@ class FileMetaData(object):
             elif fid == 7:
                 if ftype == TType.LIST:
                     self.column_orders = []
-                    (_etype63, _size60) = iprot.readListBegin()
-                    for _i64 in range(_size60):
-                        _elem65 = ColumnOrder()
-                        _elem65.read(iprot)
-                        self.column_orders.append(_elem65)
+                    (_etype91, _size88) = iprot.readListBegin()
+                    for _i92 in range(_size88):
+                        _elem93 = ColumnOrder()
+                        _elem93.read(iprot)
+                        self.column_orders.append(_elem93)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -3811,8 +4518,8 @@ class FileMetaData(object):
         if self.schema is not None:
             oprot.writeFieldBegin('schema', TType.LIST, 2)
             oprot.writeListBegin(TType.STRUCT, len(self.schema))
-            for iter66 in self.schema:
-                iter66.write(oprot)
+            for iter94 in self.schema:
+                iter94.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.num_rows is not None:
@@ -3822,15 +4529,15 @@ class FileMetaData(object):
         if self.row_groups is not None:
             oprot.writeFieldBegin('row_groups', TType.LIST, 4)
             oprot.writeListBegin(TType.STRUCT, len(self.row_groups))
-            for iter67 in self.row_groups:
-                iter67.write(oprot)
+            for iter95 in self.row_groups:
+                iter95.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.key_value_metadata is not None:
             oprot.writeFieldBegin('key_value_metadata', TType.LIST, 5)
             oprot.writeListBegin(TType.STRUCT, len(self.key_value_metadata))
-            for iter68 in self.key_value_metadata:
-                iter68.write(oprot)
+            for iter96 in self.key_value_metadata:
+                iter96.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.created_by is not None:
@@ -3840,8 +4547,8 @@ class FileMetaData(object):
         if self.column_orders is not None:
             oprot.writeFieldBegin('column_orders', TType.LIST, 7)
             oprot.writeListBegin(TType.STRUCT, len(self.column_orders))
-            for iter69 in self.column_orders:
-                iter69.write(oprot)
+            for iter97 in self.column_orders:
+                iter97.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.encryption_algorithm is not None:
@@ -3944,10 +4651,10 @@ class SlimColumnMetaData(object):
             elif fid == 3:
                 if ftype == TType.LIST:
                     self.path_in_schema = []
-                    (_etype73, _size70) = iprot.readListBegin()
-                    for _i74 in range(_size70):
-                        _elem75 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
-                        self.path_in_schema.append(_elem75)
+                    (_etype101, _size98) = iprot.readListBegin()
+                    for _i102 in range(_size98):
+                        _elem103 = iprot.readString().decode('utf-8', errors='replace') if sys.version_info[0] == 2 else iprot.readString()
+                        self.path_in_schema.append(_elem103)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4009,8 +4716,8 @@ class SlimColumnMetaData(object):
         if self.path_in_schema is not None:
             oprot.writeFieldBegin('path_in_schema', TType.LIST, 3)
             oprot.writeListBegin(TType.STRING, len(self.path_in_schema))
-            for iter76 in self.path_in_schema:
-                oprot.writeString(iter76.encode('utf-8') if sys.version_info[0] == 2 else iter76)
+            for iter104 in self.path_in_schema:
+                oprot.writeString(iter104.encode('utf-8') if sys.version_info[0] == 2 else iter104)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.codec is not None:
@@ -4209,11 +4916,11 @@ class SlimRowGroup(object):
             if fid == 1:
                 if ftype == TType.LIST:
                     self.columns = []
-                    (_etype80, _size77) = iprot.readListBegin()
-                    for _i81 in range(_size77):
-                        _elem82 = SlimColumnChunk()
-                        _elem82.read(iprot)
-                        self.columns.append(_elem82)
+                    (_etype108, _size105) = iprot.readListBegin()
+                    for _i109 in range(_size105):
+                        _elem110 = SlimColumnChunk()
+                        _elem110.read(iprot)
+                        self.columns.append(_elem110)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4240,8 +4947,8 @@ class SlimRowGroup(object):
         if self.columns is not None:
             oprot.writeFieldBegin('columns', TType.LIST, 1)
             oprot.writeListBegin(TType.STRUCT, len(self.columns))
-            for iter83 in self.columns:
-                iter83.write(oprot)
+            for iter111 in self.columns:
+                iter111.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.num_rows is not None:
@@ -4323,11 +5030,11 @@ class SlimFileMetaData(object):
             if fid == 2:
                 if ftype == TType.LIST:
                     self.schema = []
-                    (_etype87, _size84) = iprot.readListBegin()
-                    for _i88 in range(_size84):
-                        _elem89 = SchemaElement()
-                        _elem89.read(iprot)
-                        self.schema.append(_elem89)
+                    (_etype115, _size112) = iprot.readListBegin()
+                    for _i116 in range(_size112):
+                        _elem117 = SchemaElement()
+                        _elem117.read(iprot)
+                        self.schema.append(_elem117)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4339,11 +5046,11 @@ class SlimFileMetaData(object):
             elif fid == 4:
                 if ftype == TType.LIST:
                     self.row_groups = []
-                    (_etype93, _size90) = iprot.readListBegin()
-                    for _i94 in range(_size90):
-                        _elem95 = SlimRowGroup()
-                        _elem95.read(iprot)
-                        self.row_groups.append(_elem95)
+                    (_etype121, _size118) = iprot.readListBegin()
+                    for _i122 in range(_size118):
+                        _elem123 = SlimRowGroup()
+                        _elem123.read(iprot)
+                        self.row_groups.append(_elem123)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4355,11 +5062,11 @@ class SlimFileMetaData(object):
             elif fid == 7:
                 if ftype == TType.LIST:
                     self.column_orders = []
-                    (_etype99, _size96) = iprot.readListBegin()
-                    for _i100 in range(_size96):
-                        _elem101 = ColumnOrder()
-                        _elem101.read(iprot)
-                        self.column_orders.append(_elem101)
+                    (_etype127, _size124) = iprot.readListBegin()
+                    for _i128 in range(_size124):
+                        _elem129 = ColumnOrder()
+                        _elem129.read(iprot)
+                        self.column_orders.append(_elem129)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4382,8 +5089,8 @@ class SlimFileMetaData(object):
         if self.schema is not None:
             oprot.writeFieldBegin('schema', TType.LIST, 2)
             oprot.writeListBegin(TType.STRUCT, len(self.schema))
-            for iter102 in self.schema:
-                iter102.write(oprot)
+            for iter130 in self.schema:
+                iter130.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.num_rows is not None:
@@ -4393,8 +5100,8 @@ class SlimFileMetaData(object):
         if self.row_groups is not None:
             oprot.writeFieldBegin('row_groups', TType.LIST, 4)
             oprot.writeListBegin(TType.STRUCT, len(self.row_groups))
-            for iter103 in self.row_groups:
-                iter103.write(oprot)
+            for iter131 in self.row_groups:
+                iter131.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.created_by is not None:
@@ -4404,8 +5111,8 @@ class SlimFileMetaData(object):
         if self.column_orders is not None:
             oprot.writeFieldBegin('column_orders', TType.LIST, 7)
             oprot.writeListBegin(TType.STRUCT, len(self.column_orders))
-            for iter104 in self.column_orders:
-                iter104.write(oprot)
+            for iter132 in self.column_orders:
+                iter132.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.encryption_algorithm is not None:
@@ -4472,11 +5179,11 @@ class FooterKeyValues(object):
             if fid == 5:
                 if ftype == TType.LIST:
                     self.key_value_metadata = []
-                    (_etype108, _size105) = iprot.readListBegin()
-                    for _i109 in range(_size105):
-                        _elem110 = KeyValue()
-                        _elem110.read(iprot)
-                        self.key_value_metadata.append(_elem110)
+                    (_etype136, _size133) = iprot.readListBegin()
+                    for _i137 in range(_size133):
+                        _elem138 = KeyValue()
+                        _elem138.read(iprot)
+                        self.key_value_metadata.append(_elem138)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -4493,8 +5200,8 @@ class FooterKeyValues(object):
         if self.key_value_metadata is not None:
             oprot.writeFieldBegin('key_value_metadata', TType.LIST, 5)
             oprot.writeListBegin(TType.STRUCT, len(self.key_value_metadata))
-            for iter111 in self.key_value_metadata:
-                iter111.write(oprot)
+            for iter139 in self.key_value_metadata:
+                iter139.write(oprot)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
@@ -4529,6 +5236,7 @@ class DataPageHeader(object):
      - encoding
      - definition_level_encoding
      - repetition_level_encoding
+     - statistics
 
     """
 
@@ -4537,14 +5245,16 @@ class DataPageHeader(object):
         'encoding',
         'definition_level_encoding',
         'repetition_level_encoding',
+        'statistics',
     )
 
 
-    def __init__(self, num_values=None, encoding=None, definition_level_encoding=None, repetition_level_encoding=None,):
+    def __init__(self, num_values=None, encoding=None, definition_level_encoding=None, repetition_level_encoding=None, statistics=None,):
         self.num_values = num_values
         self.encoding = encoding
         self.definition_level_encoding = definition_level_encoding
         self.repetition_level_encoding = repetition_level_encoding
+        self.statistics = statistics
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4575,6 +5285,12 @@ class DataPageHeader(object):
                     self.repetition_level_encoding = iprot.readI32()
                 else:
                     iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.STRUCT:
+                    self.statistics = Statistics()
+                    self.statistics.read(iprot)
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4600,6 +5316,10 @@ class DataPageHeader(object):
         if self.repetition_level_encoding is not None:
             oprot.writeFieldBegin('repetition_level_encoding', TType.I32, 4)
             oprot.writeI32(self.repetition_level_encoding)
+            oprot.writeFieldEnd()
+        if self.statistics is not None:
+            oprot.writeFieldBegin('statistics', TType.STRUCT, 5)
+            self.statistics.write(oprot)
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
@@ -4634,12 +5354,67 @@ class DataPageHeader(object):
         return not (self == other)
 
 
+class IndexPageHeader(object):
+
+    __slots__ = (
+    )
+
+
+    def read(self, iprot):
+        if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
+            iprot._fast_decode(self, iprot, [self.__class__, self.thrift_spec])
+            return
+        iprot.readStructBegin()
+        while True:
+            (fname, ftype, fid) = iprot.readFieldBegin()
+            if ftype == TType.STOP:
+                break
+            else:
+                iprot.skip(ftype)
+            iprot.readFieldEnd()
+        iprot.readStructEnd()
+
+    def write(self, oprot):
+        if oprot._fast_encode is not None and self.thrift_spec is not None:
+            oprot.trans.write(oprot._fast_encode(self, [self.__class__, self.thrift_spec]))
+            return
+        oprot.writeStructBegin('IndexPageHeader')
+        oprot.writeFieldStop()
+        oprot.writeStructEnd()
+
+    def validate(self):
+        return
+
+    def __repr__(self):
+        L = ['%s=%r' % (key, getattr(self, key))
+             for key in self.__slots__]
+        return '%s(%s)' % (self.__class__.__name__, ', '.join(L))
+
+    def __eq__(self, other):
+        if not isinstance(other, self.__class__):
+            return False
+        for attr in self.__slots__:
+            my_val = getattr(self, attr)
+            other_val = getattr(other, attr)
+            if my_val != other_val:
+                return False
+        return True
+
+    def __ne__(self, other):
+        return not (self == other)
+
+
 class DataPageHeaderV2(object):
     """
     Attributes:
      - num_values
      - num_nulls
      - num_rows
+     - encoding
+     - definition_levels_byte_length
+     - repetition_levels_byte_length
+     - is_compressed
+     - statistics
 
     """
 
@@ -4647,13 +5422,23 @@ class DataPageHeaderV2(object):
         'num_values',
         'num_nulls',
         'num_rows',
+        'encoding',
+        'definition_levels_byte_length',
+        'repetition_levels_byte_length',
+        'is_compressed',
+        'statistics',
     )
 
 
-    def __init__(self, num_values=None, num_nulls=None, num_rows=None,):
+    def __init__(self, num_values=None, num_nulls=None, num_rows=None, encoding=None, definition_levels_byte_length=None, repetition_levels_byte_length=None, is_compressed=None, statistics=None,):
         self.num_values = num_values
         self.num_nulls = num_nulls
         self.num_rows = num_rows
+        self.encoding = encoding
+        self.definition_levels_byte_length = definition_levels_byte_length
+        self.repetition_levels_byte_length = repetition_levels_byte_length
+        self.is_compressed = is_compressed
+        self.statistics = statistics
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -4679,6 +5464,32 @@ class DataPageHeaderV2(object):
                     self.num_rows = iprot.readI32()
                 else:
                     iprot.skip(ftype)
+            elif fid == 4:
+                if ftype == TType.I32:
+                    self.encoding = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 5:
+                if ftype == TType.I32:
+                    self.definition_levels_byte_length = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 6:
+                if ftype == TType.I32:
+                    self.repetition_levels_byte_length = iprot.readI32()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 7:
+                if ftype == TType.BOOL:
+                    self.is_compressed = iprot.readBool()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 8:
+                if ftype == TType.STRUCT:
+                    self.statistics = Statistics()
+                    self.statistics.read(iprot)
+                else:
+                    iprot.skip(ftype)
             else:
                 iprot.skip(ftype)
             iprot.readFieldEnd()
@@ -4701,6 +5512,26 @@ class DataPageHeaderV2(object):
             oprot.writeFieldBegin('num_rows', TType.I32, 3)
             oprot.writeI32(self.num_rows)
             oprot.writeFieldEnd()
+        if self.encoding is not None:
+            oprot.writeFieldBegin('encoding', TType.I32, 4)
+            oprot.writeI32(self.encoding)
+            oprot.writeFieldEnd()
+        if self.definition_levels_byte_length is not None:
+            oprot.writeFieldBegin('definition_levels_byte_length', TType.I32, 5)
+            oprot.writeI32(self.definition_levels_byte_length)
+            oprot.writeFieldEnd()
+        if self.repetition_levels_byte_length is not None:
+            oprot.writeFieldBegin('repetition_levels_byte_length', TType.I32, 6)
+            oprot.writeI32(self.repetition_levels_byte_length)
+            oprot.writeFieldEnd()
+        if self.is_compressed is not None:
+            oprot.writeFieldBegin('is_compressed', TType.BOOL, 7)
+            oprot.writeBool(self.is_compressed)
+            oprot.writeFieldEnd()
+        if self.statistics is not None:
+            oprot.writeFieldBegin('statistics', TType.STRUCT, 8)
+            self.statistics.write(oprot)
+            oprot.writeFieldEnd()
         oprot.writeFieldStop()
         oprot.writeStructEnd()
 
@@ -4711,6 +5542,12 @@ class DataPageHeaderV2(object):
             raise TProtocolException(message='Required field num_nulls is unset!')
         if self.num_rows is None:
             raise TProtocolException(message='Required field num_rows is unset!')
+        if self.encoding is None:
+            raise TProtocolException(message='Required field encoding is unset!')
+        if self.definition_levels_byte_length is None:
+            raise TProtocolException(message='Required field definition_levels_byte_length is unset!')
+        if self.repetition_levels_byte_length is None:
+            raise TProtocolException(message='Required field repetition_levels_byte_length is unset!')
         return
 
     def __repr__(self):
@@ -4836,6 +5673,7 @@ class PageHeader(object):
      - compressed_page_size
      - crc
      - data_page_header
+     - index_page_header
      - dictionary_page_header
      - data_page_header_v2
 
@@ -4847,17 +5685,19 @@ class PageHeader(object):
         'compressed_page_size',
         'crc',
         'data_page_header',
+        'index_page_header',
         'dictionary_page_header',
         'data_page_header_v2',
     )
 
 
-    def __init__(self, type=None, uncompressed_page_size=None, compressed_page_size=None, crc=None, data_page_header=None, dictionary_page_header=None, data_page_header_v2=None,):
+    def __init__(self, type=None, uncompressed_page_size=None, compressed_page_size=None, crc=None, data_page_header=None, index_page_header=None, dictionary_page_header=None, data_page_header_v2=None,):
         self.type = type
         self.uncompressed_page_size = uncompressed_page_size
         self.compressed_page_size = compressed_page_size
         self.crc = crc
         self.data_page_header = data_page_header
+        self.index_page_header = index_page_header
         self.dictionary_page_header = dictionary_page_header
         self.data_page_header_v2 = data_page_header_v2
 
@@ -4894,6 +5734,12 @@ class PageHeader(object):
                 if ftype == TType.STRUCT:
                     self.data_page_header = DataPageHeader()
                     self.data_page_header.read(iprot)
+                else:
+                    iprot.skip(ftype)
+            elif fid == 6:
+                if ftype == TType.STRUCT:
+                    self.index_page_header = IndexPageHeader()
+                    self.index_page_header.read(iprot)
                 else:
                     iprot.skip(ftype)
             elif fid == 7:
@@ -4937,6 +5783,10 @@ class PageHeader(object):
         if self.data_page_header is not None:
             oprot.writeFieldBegin('data_page_header', TType.STRUCT, 5)
             self.data_page_header.write(oprot)
+            oprot.writeFieldEnd()
+        if self.index_page_header is not None:
+            oprot.writeFieldBegin('index_page_header', TType.STRUCT, 6)
+            self.index_page_header.write(oprot)
             oprot.writeFieldEnd()
         if self.dictionary_page_header is not None:
             oprot.writeFieldBegin('dictionary_page_header', TType.STRUCT, 7)
@@ -5081,16 +5931,19 @@ class OffsetIndex(object):
     """
     Attributes:
      - page_locations
+     - unencoded_byte_array_data_bytes
 
     """
 
     __slots__ = (
         'page_locations',
+        'unencoded_byte_array_data_bytes',
     )
 
 
-    def __init__(self, page_locations=None,):
+    def __init__(self, page_locations=None, unencoded_byte_array_data_bytes=None,):
         self.page_locations = page_locations
+        self.unencoded_byte_array_data_bytes = unencoded_byte_array_data_bytes
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -5104,11 +5957,21 @@ class OffsetIndex(object):
             if fid == 1:
                 if ftype == TType.LIST:
                     self.page_locations = []
-                    (_etype115, _size112) = iprot.readListBegin()
-                    for _i116 in range(_size112):
-                        _elem117 = PageLocation()
-                        _elem117.read(iprot)
-                        self.page_locations.append(_elem117)
+                    (_etype143, _size140) = iprot.readListBegin()
+                    for _i144 in range(_size140):
+                        _elem145 = PageLocation()
+                        _elem145.read(iprot)
+                        self.page_locations.append(_elem145)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 2:
+                if ftype == TType.LIST:
+                    self.unencoded_byte_array_data_bytes = []
+                    (_etype149, _size146) = iprot.readListBegin()
+                    for _i150 in range(_size146):
+                        _elem151 = iprot.readI64()
+                        self.unencoded_byte_array_data_bytes.append(_elem151)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -5125,8 +5988,15 @@ class OffsetIndex(object):
         if self.page_locations is not None:
             oprot.writeFieldBegin('page_locations', TType.LIST, 1)
             oprot.writeListBegin(TType.STRUCT, len(self.page_locations))
-            for iter118 in self.page_locations:
-                iter118.write(oprot)
+            for iter152 in self.page_locations:
+                iter152.write(oprot)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.unencoded_byte_array_data_bytes is not None:
+            oprot.writeFieldBegin('unencoded_byte_array_data_bytes', TType.LIST, 2)
+            oprot.writeListBegin(TType.I64, len(self.unencoded_byte_array_data_bytes))
+            for iter153 in self.unencoded_byte_array_data_bytes:
+                oprot.writeI64(iter153)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
@@ -5162,7 +6032,11 @@ class ColumnIndex(object):
      - null_pages
      - min_values
      - max_values
+     - boundary_order
      - null_counts
+     - repetition_level_histograms
+     - definition_level_histograms
+     - nan_counts
 
     """
 
@@ -5170,15 +6044,23 @@ class ColumnIndex(object):
         'null_pages',
         'min_values',
         'max_values',
+        'boundary_order',
         'null_counts',
+        'repetition_level_histograms',
+        'definition_level_histograms',
+        'nan_counts',
     )
 
 
-    def __init__(self, null_pages=None, min_values=None, max_values=None, null_counts=None,):
+    def __init__(self, null_pages=None, min_values=None, max_values=None, boundary_order=None, null_counts=None, repetition_level_histograms=None, definition_level_histograms=None, nan_counts=None,):
         self.null_pages = null_pages
         self.min_values = min_values
         self.max_values = max_values
+        self.boundary_order = boundary_order
         self.null_counts = null_counts
+        self.repetition_level_histograms = repetition_level_histograms
+        self.definition_level_histograms = definition_level_histograms
+        self.nan_counts = nan_counts
 
     def read(self, iprot):
         if iprot._fast_decode is not None and isinstance(iprot.trans, TTransport.CReadableTransport) and self.thrift_spec is not None:
@@ -5192,40 +6074,75 @@ class ColumnIndex(object):
             if fid == 1:
                 if ftype == TType.LIST:
                     self.null_pages = []
-                    (_etype122, _size119) = iprot.readListBegin()
-                    for _i123 in range(_size119):
-                        _elem124 = iprot.readBool()
-                        self.null_pages.append(_elem124)
+                    (_etype157, _size154) = iprot.readListBegin()
+                    for _i158 in range(_size154):
+                        _elem159 = iprot.readBool()
+                        self.null_pages.append(_elem159)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
             elif fid == 2:
                 if ftype == TType.LIST:
                     self.min_values = []
-                    (_etype128, _size125) = iprot.readListBegin()
-                    for _i129 in range(_size125):
-                        _elem130 = iprot.readBinary()
-                        self.min_values.append(_elem130)
+                    (_etype163, _size160) = iprot.readListBegin()
+                    for _i164 in range(_size160):
+                        _elem165 = iprot.readBinary()
+                        self.min_values.append(_elem165)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
             elif fid == 3:
                 if ftype == TType.LIST:
                     self.max_values = []
-                    (_etype134, _size131) = iprot.readListBegin()
-                    for _i135 in range(_size131):
-                        _elem136 = iprot.readBinary()
-                        self.max_values.append(_elem136)
+                    (_etype169, _size166) = iprot.readListBegin()
+                    for _i170 in range(_size166):
+                        _elem171 = iprot.readBinary()
+                        self.max_values.append(_elem171)
                     iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 4:
+                if ftype == TType.I32:
+                    self.boundary_order = iprot.readI32()
                 else:
                     iprot.skip(ftype)
             elif fid == 5:
                 if ftype == TType.LIST:
                     self.null_counts = []
-                    (_etype140, _size137) = iprot.readListBegin()
-                    for _i141 in range(_size137):
-                        _elem142 = iprot.readI64()
-                        self.null_counts.append(_elem142)
+                    (_etype175, _size172) = iprot.readListBegin()
+                    for _i176 in range(_size172):
+                        _elem177 = iprot.readI64()
+                        self.null_counts.append(_elem177)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 6:
+                if ftype == TType.LIST:
+                    self.repetition_level_histograms = []
+                    (_etype181, _size178) = iprot.readListBegin()
+                    for _i182 in range(_size178):
+                        _elem183 = iprot.readI64()
+                        self.repetition_level_histograms.append(_elem183)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 7:
+                if ftype == TType.LIST:
+                    self.definition_level_histograms = []
+                    (_etype187, _size184) = iprot.readListBegin()
+                    for _i188 in range(_size184):
+                        _elem189 = iprot.readI64()
+                        self.definition_level_histograms.append(_elem189)
+                    iprot.readListEnd()
+                else:
+                    iprot.skip(ftype)
+            elif fid == 8:
+                if ftype == TType.LIST:
+                    self.nan_counts = []
+                    (_etype193, _size190) = iprot.readListBegin()
+                    for _i194 in range(_size190):
+                        _elem195 = iprot.readI64()
+                        self.nan_counts.append(_elem195)
                     iprot.readListEnd()
                 else:
                     iprot.skip(ftype)
@@ -5242,29 +6159,54 @@ class ColumnIndex(object):
         if self.null_pages is not None:
             oprot.writeFieldBegin('null_pages', TType.LIST, 1)
             oprot.writeListBegin(TType.BOOL, len(self.null_pages))
-            for iter143 in self.null_pages:
-                oprot.writeBool(iter143)
+            for iter196 in self.null_pages:
+                oprot.writeBool(iter196)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.min_values is not None:
             oprot.writeFieldBegin('min_values', TType.LIST, 2)
             oprot.writeListBegin(TType.STRING, len(self.min_values))
-            for iter144 in self.min_values:
-                oprot.writeBinary(iter144)
+            for iter197 in self.min_values:
+                oprot.writeBinary(iter197)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         if self.max_values is not None:
             oprot.writeFieldBegin('max_values', TType.LIST, 3)
             oprot.writeListBegin(TType.STRING, len(self.max_values))
-            for iter145 in self.max_values:
-                oprot.writeBinary(iter145)
+            for iter198 in self.max_values:
+                oprot.writeBinary(iter198)
             oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.boundary_order is not None:
+            oprot.writeFieldBegin('boundary_order', TType.I32, 4)
+            oprot.writeI32(self.boundary_order)
             oprot.writeFieldEnd()
         if self.null_counts is not None:
             oprot.writeFieldBegin('null_counts', TType.LIST, 5)
             oprot.writeListBegin(TType.I64, len(self.null_counts))
-            for iter146 in self.null_counts:
-                oprot.writeI64(iter146)
+            for iter199 in self.null_counts:
+                oprot.writeI64(iter199)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.repetition_level_histograms is not None:
+            oprot.writeFieldBegin('repetition_level_histograms', TType.LIST, 6)
+            oprot.writeListBegin(TType.I64, len(self.repetition_level_histograms))
+            for iter200 in self.repetition_level_histograms:
+                oprot.writeI64(iter200)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.definition_level_histograms is not None:
+            oprot.writeFieldBegin('definition_level_histograms', TType.LIST, 7)
+            oprot.writeListBegin(TType.I64, len(self.definition_level_histograms))
+            for iter201 in self.definition_level_histograms:
+                oprot.writeI64(iter201)
+            oprot.writeListEnd()
+            oprot.writeFieldEnd()
+        if self.nan_counts is not None:
+            oprot.writeFieldBegin('nan_counts', TType.LIST, 8)
+            oprot.writeListBegin(TType.I64, len(self.nan_counts))
+            for iter202 in self.nan_counts:
+                oprot.writeI64(iter202)
             oprot.writeListEnd()
             oprot.writeFieldEnd()
         oprot.writeFieldStop()
@@ -5277,6 +6219,8 @@ class ColumnIndex(object):
             raise TProtocolException(message='Required field min_values is unset!')
         if self.max_values is None:
             raise TProtocolException(message='Required field max_values is unset!')
+        if self.boundary_order is None:
+            raise TProtocolException(message='Required field boundary_order is unset!')
         return
 
     def __repr__(self):
@@ -5854,6 +6798,10 @@ all_structs.append(GeographyType)
 GeographyType.thrift_spec = (
     None,  # 0
     (1, TType.STRING, 'crs', 'UTF8', None, ),  # 1
+    (2, TType.I32, 'algorithm', None, None, ),  # 2
+)
+all_structs.append(FileType)
+FileType.thrift_spec = (
 )
 all_structs.append(LogicalType)
 LogicalType.thrift_spec = (
@@ -5876,6 +6824,7 @@ LogicalType.thrift_spec = (
     (16, TType.STRUCT, 'VARIANT', [VariantType, None], None, ),  # 16
     (17, TType.STRUCT, 'GEOMETRY', [GeometryType, None], None, ),  # 17
     (18, TType.STRUCT, 'GEOGRAPHY', [GeographyType, None], None, ),  # 18
+    (19, TType.STRUCT, 'FILE', [FileType, None], None, ),  # 19
 )
 all_structs.append(SchemaElement)
 SchemaElement.thrift_spec = (
@@ -5902,6 +6851,32 @@ Statistics.thrift_spec = (
     (6, TType.STRING, 'min_value', 'BINARY', None, ),  # 6
     (7, TType.BOOL, 'is_max_value_exact', None, None, ),  # 7
     (8, TType.BOOL, 'is_min_value_exact', None, None, ),  # 8
+    (9, TType.I64, 'nan_count', None, None, ),  # 9
+)
+all_structs.append(SizeStatistics)
+SizeStatistics.thrift_spec = (
+    None,  # 0
+    (1, TType.I64, 'unencoded_byte_array_data_bytes', None, None, ),  # 1
+    (2, TType.LIST, 'repetition_level_histogram', (TType.I64, None, False), None, ),  # 2
+    (3, TType.LIST, 'definition_level_histogram', (TType.I64, None, False), None, ),  # 3
+)
+all_structs.append(BoundingBox)
+BoundingBox.thrift_spec = (
+    None,  # 0
+    (1, TType.DOUBLE, 'xmin', None, None, ),  # 1
+    (2, TType.DOUBLE, 'xmax', None, None, ),  # 2
+    (3, TType.DOUBLE, 'ymin', None, None, ),  # 3
+    (4, TType.DOUBLE, 'ymax', None, None, ),  # 4
+    (5, TType.DOUBLE, 'zmin', None, None, ),  # 5
+    (6, TType.DOUBLE, 'zmax', None, None, ),  # 6
+    (7, TType.DOUBLE, 'mmin', None, None, ),  # 7
+    (8, TType.DOUBLE, 'mmax', None, None, ),  # 8
+)
+all_structs.append(GeospatialStatistics)
+GeospatialStatistics.thrift_spec = (
+    None,  # 0
+    (1, TType.STRUCT, 'bbox', [BoundingBox, None], None, ),  # 1
+    (2, TType.LIST, 'geospatial_types', (TType.I32, None, False), None, ),  # 2
 )
 all_structs.append(PageEncodingStats)
 PageEncodingStats.thrift_spec = (
@@ -5934,6 +6909,8 @@ ColumnMetaData.thrift_spec = (
     (13, TType.LIST, 'encoding_stats', (TType.STRUCT, [PageEncodingStats, None], False), None, ),  # 13
     (14, TType.I64, 'bloom_filter_offset', None, None, ),  # 14
     (15, TType.I32, 'bloom_filter_length', None, None, ),  # 15
+    (16, TType.STRUCT, 'size_statistics', [SizeStatistics, None], None, ),  # 16
+    (17, TType.STRUCT, 'geospatial_statistics', [GeospatialStatistics, None], None, ),  # 17
 )
 all_structs.append(EncryptionWithFooterKey)
 EncryptionWithFooterKey.thrift_spec = (
@@ -5989,13 +6966,20 @@ ColumnChunk.thrift_spec = (
     (8, TType.STRUCT, 'crypto_metadata', [ColumnCryptoMetaData, None], None, ),  # 8
     (9, TType.STRING, 'encrypted_column_metadata', 'BINARY', None, ),  # 9
 )
+all_structs.append(SortingColumn)
+SortingColumn.thrift_spec = (
+    None,  # 0
+    (1, TType.I32, 'column_idx', None, None, ),  # 1
+    (2, TType.BOOL, 'descending', None, None, ),  # 2
+    (3, TType.BOOL, 'nulls_first', None, None, ),  # 3
+)
 all_structs.append(RowGroup)
 RowGroup.thrift_spec = (
     None,  # 0
     (1, TType.LIST, 'columns', (TType.STRUCT, [ColumnChunk, None], False), None, ),  # 1
     (2, TType.I64, 'total_byte_size', None, None, ),  # 2
     (3, TType.I64, 'num_rows', None, None, ),  # 3
-    None,  # 4
+    (4, TType.LIST, 'sorting_columns', (TType.STRUCT, [SortingColumn, None], False), None, ),  # 4
     (5, TType.I64, 'file_offset', None, None, ),  # 5
     (6, TType.I64, 'total_compressed_size', None, None, ),  # 6
     (7, TType.I16, 'ordinal', None, None, ),  # 7
@@ -6006,11 +6990,15 @@ TypeDefinedOrder.thrift_spec = (
 all_structs.append(IEEE754TotalOrder)
 IEEE754TotalOrder.thrift_spec = (
 )
+all_structs.append(Int96TimestampOrder)
+Int96TimestampOrder.thrift_spec = (
+)
 all_structs.append(ColumnOrder)
 ColumnOrder.thrift_spec = (
     None,  # 0
     (1, TType.STRUCT, 'TYPE_ORDER', [TypeDefinedOrder, None], None, ),  # 1
     (2, TType.STRUCT, 'IEEE_754_TOTAL_ORDER', [IEEE754TotalOrder, None], None, ),  # 2
+    (3, TType.STRUCT, 'INT96_TIMESTAMP_ORDER', [Int96TimestampOrder, None], None, ),  # 3
 )
 all_structs.append(FileMetaData)
 FileMetaData.thrift_spec = (
@@ -6094,6 +7082,10 @@ DataPageHeader.thrift_spec = (
     (2, TType.I32, 'encoding', None, None, ),  # 2
     (3, TType.I32, 'definition_level_encoding', None, None, ),  # 3
     (4, TType.I32, 'repetition_level_encoding', None, None, ),  # 4
+    (5, TType.STRUCT, 'statistics', [Statistics, None], None, ),  # 5
+)
+all_structs.append(IndexPageHeader)
+IndexPageHeader.thrift_spec = (
 )
 all_structs.append(DataPageHeaderV2)
 DataPageHeaderV2.thrift_spec = (
@@ -6101,6 +7093,11 @@ DataPageHeaderV2.thrift_spec = (
     (1, TType.I32, 'num_values', None, None, ),  # 1
     (2, TType.I32, 'num_nulls', None, None, ),  # 2
     (3, TType.I32, 'num_rows', None, None, ),  # 3
+    (4, TType.I32, 'encoding', None, None, ),  # 4
+    (5, TType.I32, 'definition_levels_byte_length', None, None, ),  # 5
+    (6, TType.I32, 'repetition_levels_byte_length', None, None, ),  # 6
+    (7, TType.BOOL, 'is_compressed', None, None, ),  # 7
+    (8, TType.STRUCT, 'statistics', [Statistics, None], None, ),  # 8
 )
 all_structs.append(DictionaryPageHeader)
 DictionaryPageHeader.thrift_spec = (
@@ -6117,7 +7114,7 @@ PageHeader.thrift_spec = (
     (3, TType.I32, 'compressed_page_size', None, None, ),  # 3
     (4, TType.I32, 'crc', None, None, ),  # 4
     (5, TType.STRUCT, 'data_page_header', [DataPageHeader, None], None, ),  # 5
-    None,  # 6
+    (6, TType.STRUCT, 'index_page_header', [IndexPageHeader, None], None, ),  # 6
     (7, TType.STRUCT, 'dictionary_page_header', [DictionaryPageHeader, None], None, ),  # 7
     (8, TType.STRUCT, 'data_page_header_v2', [DataPageHeaderV2, None], None, ),  # 8
 )
@@ -6132,6 +7129,7 @@ all_structs.append(OffsetIndex)
 OffsetIndex.thrift_spec = (
     None,  # 0
     (1, TType.LIST, 'page_locations', (TType.STRUCT, [PageLocation, None], False), None, ),  # 1
+    (2, TType.LIST, 'unencoded_byte_array_data_bytes', (TType.I64, None, False), None, ),  # 2
 )
 all_structs.append(ColumnIndex)
 ColumnIndex.thrift_spec = (
@@ -6139,8 +7137,11 @@ ColumnIndex.thrift_spec = (
     (1, TType.LIST, 'null_pages', (TType.BOOL, None, False), None, ),  # 1
     (2, TType.LIST, 'min_values', (TType.STRING, 'BINARY', False), None, ),  # 2
     (3, TType.LIST, 'max_values', (TType.STRING, 'BINARY', False), None, ),  # 3
-    None,  # 4
+    (4, TType.I32, 'boundary_order', None, None, ),  # 4
     (5, TType.LIST, 'null_counts', (TType.I64, None, False), None, ),  # 5
+    (6, TType.LIST, 'repetition_level_histograms', (TType.I64, None, False), None, ),  # 6
+    (7, TType.LIST, 'definition_level_histograms', (TType.I64, None, False), None, ),  # 7
+    (8, TType.LIST, 'nan_counts', (TType.I64, None, False), None, ),  # 8
 )
 all_structs.append(SplitBlockAlgorithm)
 SplitBlockAlgorithm.thrift_spec = (
