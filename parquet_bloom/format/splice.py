@@ -118,8 +118,7 @@ def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes
     if len(held) > 1 or any(field.type != LIST for field in held):
         raise CorruptFileError("the footer's key-value metadata is in a form that cannot be changed without loss")
     keys = {key.encode() for key in entries}
-    structs = [footer[start:stop] for field in held for start, stop in pairwise(structs_in(footer, field))]
-    structs = [each for each in structs if _key(each) not in keys]
+    structs = [each for key, each in key_values_in(footer) if key not in keys]
     structs += [_key_value(key, value) for key, value in entries.items() if value is not None]
     out = bytearray()
     previous, pending = 0, bool(structs) and not held
@@ -135,6 +134,13 @@ def splice_key_values(footer: bytes, entries: Mapping[str, str | None]) -> bytes
     if pending:
         out += header(previous, _KEY_VALUES, LIST) + list_of(structs)
     return bytes(out) + footer[end:]
+
+
+def key_values_in(footer: bytes) -> list[tuple[bytes | None, bytes]]:
+    """Return the key of each entry of `key_value_metadata`, with the encoded entry."""
+    held = [field for field in fields_of(footer, 0)[0] if field.id == _KEY_VALUES]
+    structs = [footer[start:stop] for field in held for start, stop in pairwise(structs_in(footer, field))]
+    return [(_key(struct), struct) for struct in structs]
 
 
 def _key(struct: bytes) -> bytes | None:

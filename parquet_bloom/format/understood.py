@@ -1,8 +1,8 @@
 """Says what of a file is not understood, for verbs that leave bytes out or move them: by name, or by its place.
 
-Two closed rules. A footer is understood if `thrift/parquet.thrift` has each of its fields and values: an unknown one may
-point to bytes, or repeat what is meant to be gone. And each byte of the file must be explained by what a footer points
-to: by the newest footer, or by an earlier one that `add` or `drop` left behind.
+Two closed rules. A footer is understood if `thrift/parquet.thrift` has each of its fields and values: an unknown one
+may point to bytes, or repeat what is meant to be gone. And each byte of the file must be explained by a footer: by the
+newest one, or by an earlier one that `add` or `drop` left behind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from thrift.Thrift import TType
 from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import old_parts, pages_of
-from parquet_bloom.format.fields import BINARY, I16, I32, I64, LIST, STRUCT, fields_of, numbers_in, structs_in
+from parquet_bloom.format.fields import BINARY, I16, I32, I64, LIST, STRUCT, Field, fields_of, numbers_in, structs_in
 from parquet_bloom.format.footer import MAGIC, Footer, Plan
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.recovery import filter_lengths
@@ -60,10 +60,11 @@ ENUMS: dict[tuple[str, str], type] = {
 
 
 class _Known(NamedTuple):
-    """A field of a struct: how it is encoded, the struct that it is or is a list of, and the values that it may have."""
+    """A field of a struct: how it is encoded, the struct that it holds or lists, and the values that it may have."""
 
     name: str
     kinds: tuple[int, ...]
+    of: tuple[int, ...]  # how the elements of a list are encoded
     struct: Any
     values: type | None
 
@@ -71,9 +72,9 @@ class _Known(NamedTuple):
 def _fields(struct: Any) -> dict[int, _Known]:
     found = {}
     for id, kind, name, of, _ in filter(None, struct.thrift_spec):
-        inner = of[1] if kind == TType.LIST and of[0] == TType.STRUCT else of
+        elements, inner = (_ENCODED_AS[of[0]], of[1]) if kind == TType.LIST else ((), of)
         below = inner[0] if isinstance(inner, list) else None
-        found[id] = _Known(name, _ENCODED_AS[kind], below, ENUMS.get((struct.__name__, name)))
+        found[id] = _Known(name, _ENCODED_AS[kind], elements, below, ENUMS.get((struct.__name__, name)))
     return found
 
 
@@ -86,7 +87,7 @@ def unknown_in(struct: Any, data: bytes, at: int = 0, path: str = "") -> Iterato
     seen = set()
     for field in fields_of(data, at)[0]:
         one = known.get(field.id)
-        if one is None or field.type not in one.kinds or field.id in seen:
+        if one is None or field.id in seen or not _is_encoded_as(one, data, field):
             yield f"the field {field.id} of {struct.__name__}{path and f' ({path})'}"
             continue
         seen.add(field.id)
@@ -102,6 +103,13 @@ def unknown_in(struct: Any, data: bytes, at: int = 0, path: str = "") -> Iterato
             yield from unknown_in(one.struct, data, field.value, here)
 
 
+def _is_encoded_as(known: _Known, data: bytes, field: Field) -> bool:
+    if field.type == LIST and known.of:
+        is_empty = data[field.value] >> 4 == 0
+        return is_empty or data[field.value] & 15 in known.of
+    return field.type in known.kinds
+
+
 def require_understood(footer: Footer) -> None:
     """Raise `UnsupportedError` unless all of a footer is understood, and points to all that belongs to the file."""
     if unknown := next(unknown_in(ttypes.FileMetaData, footer.raw), None):
@@ -111,7 +119,8 @@ def require_understood(footer: Footer) -> None:
     for element in footer.schema_elements:
         if element.logicalType is not None and element.logicalType.FILE is not None:
             raise UnsupportedError(
-                f"{format_path([element.name])} is a FILE: its values may point to bytes of this file, which would be lost"
+                f"{format_path([element.name])} is a FILE: its values may point to bytes of this file, "
+                "which would be lost"
             )
 
 
@@ -139,14 +148,14 @@ def require_explained(footer: Footer) -> Plan[None]:
         return
     for earlier in (yield from whole_prefixes(footer))[:-1]:  # which have the same pages and page indexes
         explained += yield from _own_bytes(earlier)
-    explained += yield from _copies_of_metadata(footer)
+    explained += yield from _copies_of_metadata(footer, [*_gaps(explained, footer.file_size)])
     for gap in _gaps(explained, footer.file_size):
         for at in range(gap.start, gap.stop, _STEP):
             (data,) = yield [ByteRange(at, min(at + _STEP, gap.stop))]
             if data.strip(b"\0"):
                 raise UnsupportedError(
-                    f"bytes {gap.start:,} to {gap.stop:,} of the file are not understood: no footer points to them, and "
-                    "they would be lost"
+                    f"bytes {gap.start:,} to {gap.stop:,} of the file are not understood: no footer points to them, "
+                    "and they would be lost"
                 )
 
 
@@ -191,18 +200,14 @@ def _pages_of(footer: Footer, row_group: int, leaf: LeafColumn, chunk: Any) -> B
 _COPY_BYTES = 64 * 1024
 
 
-def _copies_of_metadata(footer: Footer) -> Plan[list[ByteRange]]:
+def _copies_of_metadata(footer: Footer, gaps: list[ByteRange]) -> Plan[list[ByteRange]]:
     """Plan to return where copies of column chunks' metadata are: some writers leave one behind the pages.
 
-    Their `file_offset` need not be where it is, nor the offsets in it those in the footer.
+    Neither is their `file_offset` always where it is, nor are the offsets in it those in the footer.
     """
-    places = {}
-    for row_group, leaf, chunk in footer.chunks():
-        offset = footer.whole_column_chunk(row_group, leaf.index).file_offset or 0
-        for at in (offset, _pages_of(footer, row_group, leaf, chunk).stop):
-            if len(MAGIC) <= at < footer.start:
-                places[at] = chunk
-    parts = yield [ByteRange(at, min(at + _COPY_BYTES, footer.start)) for at in places]
+    stops = {_pages_of(footer, row_group, leaf, chunk).stop: chunk for row_group, leaf, chunk in footer.chunks()}
+    places = {gap.start: stops[gap.start] for gap in gaps if gap.start in stops}
+    parts = yield [ByteRange(at, min(at + _COPY_BYTES, stop)) for at, stop in gaps if at in places]
     found = []
     for (at, chunk), part in zip(places.items(), parts, strict=True):
         for struct in (ttypes.ColumnMetaData, ttypes.ColumnChunk):

@@ -25,6 +25,7 @@ from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_of
 from parquet_bloom.format.footer import MAGIC, Footer, Plan, parse_footer
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.format.splice import key_values_in
 from parquet_bloom.format.thrift_io import decode
 from parquet_bloom.format.understood import require_explained, require_understood, require_understood_indexes
 from parquet_bloom.results import Record
@@ -331,8 +332,8 @@ def _write_dictionaries_again(plan: ErasePlan, chunks: ColumnChunks) -> None:
                 is_larger = chunks.has_unused_entries(number, leaf)
             except (CorruptFileError, UnsupportedError) as error:
                 plan.notes.append(
-                    f"row group {number}, column {leaf.name}: its dictionary may have values of erased rows, for it cannot "
-                    f"be read: {describe_error(error)}"
+                    f"row group {number}, column {leaf.name}: its dictionary may have values of erased rows, "
+                    f"for it cannot be read: {describe_error(error)}"
                 )
                 continue
             if is_larger:
@@ -376,18 +377,26 @@ def _notes_of_entries(plan: ErasePlan) -> Iterator[str]:
     """Yield a sentence about what writers noted in the footer that may tell of erased rows."""
     footer = plan.footer
     assert footer is not None
-    if others := sorted(footer.key_values.keys() - _ENTRIES_WITHOUT_VALUES):
+    entries = [((key or b"").decode(errors="replace"), encoded) for key, encoded in key_values_in(footer.raw)]
+    # Spark's machine learning notes the values of a column with it.
+    others = {key for key, encoded in entries if key not in _ENTRIES_WITHOUT_VALUES or b'"metadata":{"' in encoded}
+    if others:
         yield (
             "these entries of the footer's key-value metadata are kept as they are, and may tell of erased rows or of "
-            f"places in the old file: {', '.join(others)}"
+            f"places in the old file: {_listed(others)}"
         )
     of_columns = {
         entry.key
-        for row_group, leaf, _ in footer.chunks()
+        for row_group in plan.kept.keys() - {*plan.dropped}
+        for leaf in footer.leaves
         for entry in footer.whole_column_chunk(row_group, leaf.index).meta_data.key_value_metadata or ()
     }
-    if of_columns and plan.kept:
-        yield f"row groups that are written again lose the entries that column chunks had: {', '.join(sorted(of_columns))}"
+    if of_columns:
+        yield f"the row groups that are written again lose what their column chunks noted: {_listed(of_columns)}"
+
+
+def _listed(keys: Iterable[str | None]) -> str:
+    return ", ".join(sorted(key or "" for key in keys))
 
 
 def _minor(created_by: str) -> tuple[int, ...]:

@@ -45,14 +45,23 @@ def test_each_field_with_an_enum_is_held_to_it() -> None:
 
 
 def test_the_definition_is_that_of_2_14() -> None:
-    spec = {struct.__name__: {s[0]: s[2] for s in struct.thrift_spec if s} for struct in vars(ttypes).values() if hasattr(struct, "thrift_spec")}
-    assert spec["LogicalType"][19] == "FILE"
-    assert spec["Statistics"][9] == "nan_count"
-    assert spec["ColumnOrder"] == {1: "TYPE_ORDER", 2: "IEEE_754_TOTAL_ORDER", 3: "INT96_TIMESTAMP_ORDER"}
+    last = {
+        "FileMetaData": 9,
+        "RowGroup": 7,
+        "ColumnChunk": 9,
+        "ColumnMetaData": 17,
+        "SchemaElement": 10,
+        "Statistics": 9,
+        "ColumnIndex": 8,
+        "OffsetIndex": 2,
+        "PageHeader": 8,
+        "DataPageHeaderV2": 8,
+        "ColumnOrder": 3,
+    }
+    for struct, id in last.items():
+        assert [field[0] for field in getattr(ttypes, struct).thrift_spec[1:]] == [*range(1, id + 1)]
+    assert ttypes.LogicalType.thrift_spec[19][2] == "FILE"
     assert ttypes.Encoding.ALP == 10
-    ids = {"FileMetaData": 9, "RowGroup": 7, "ColumnChunk": 9, "ColumnMetaData": 17, "SchemaElement": 10, "ColumnIndex": 8}
-    for struct, last in ids.items():
-        assert sorted(spec[struct]) == [*range(1, last + 1)]
 
 
 def unsigned(name: str) -> bool:
@@ -113,19 +122,24 @@ def test_an_unknown_field_of_any_struct_is_named(tmp_path: Path) -> None:
     assert named >= {"Statistics", "PageEncodingStats", "SizeStatistics", "ColumnOrder", "KeyValue", "SortingColumn"}
 
 
+CHUNK, AT_CHUNK = (4, 0, 1, 0, 3), "row_groups[0].columns[0].meta_data"
+
+
 @pytest.mark.parametrize(
     ("path", "field", "said"),
     [
         ((), Field(32767, BINARY, b"x"), "the field 32767 of FileMetaData"),
-        ((2, 1, 10), Field(99, STRUCT, []), r"the field 99 of LogicalType (schema[1].logicalType)"),
-        ((2, 1), Field(6, I32, 99), r"the value 99 of ConvertedType (schema[1].converted_type)"),
-        ((2, 1), Field(1, I32, 99), r"the value 99 of Type (schema[1].type)"),
-        ((2, 1), Field(3, I32, 9), r"the value 9 of FieldRepetitionType (schema[1].repetition_type)"),
-        ((4, 0, 1, 0, 3), Field(2, LIST, Items(I32, [0, 3, 11])), r"the value 11 of Encoding (row_groups[0].columns[0].meta_data.encodings)"),
-        ((4, 0, 1, 0, 3), Field(4, I32, 8), r"the value 8 of CompressionCodec (row_groups[0].columns[0].meta_data.codec)"),
-        ((4, 0, 1, 0, 3, 13, 0), Field(1, I32, 4), r"the value 4 of PageType (row_groups[0].columns[0].meta_data.encoding_stats[0].page_type)"),
-        ((7, 0), Field(4, STRUCT, []), r"the field 4 of ColumnOrder (column_orders[0])"),
         ((), Field(3, I32, 100), "the field 3 of FileMetaData"),  # a number of another width
+        ((2, 1, 10), Field(99, STRUCT, []), "the field 99 of LogicalType (schema[1].logicalType)"),
+        ((2, 1), Field(6, I32, 99), "the value 99 of ConvertedType (schema[1].converted_type)"),
+        ((2, 1), Field(1, I32, 99), "the value 99 of Type (schema[1].type)"),
+        ((2, 1), Field(3, I32, 9), "the value 9 of FieldRepetitionType (schema[1].repetition_type)"),
+        (CHUNK, Field(2, LIST, Items(I32, [0, 3, 11])), f"the value 11 of Encoding ({AT_CHUNK}.encodings)"),
+        (CHUNK, Field(2, LIST, Items(I32, [0] * 20 + [11])), f"the value 11 of Encoding ({AT_CHUNK}.encodings)"),
+        (CHUNK, Field(2, LIST, Items(BINARY, [b"PLAIN"])), f"the field 2 of ColumnMetaData ({AT_CHUNK})"),
+        (CHUNK, Field(4, I32, 8), f"the value 8 of CompressionCodec ({AT_CHUNK}.codec)"),
+        ((*CHUNK, 13, 0), Field(1, I32, 4), f"the value 4 of PageType ({AT_CHUNK}.encoding_stats[0].page_type)"),
+        ((7, 0), Field(4, STRUCT, []), "the field 4 of ColumnOrder (column_orders[0])"),
     ],
 )
 def test_what_is_not_understood_is_named_with_its_place(path: Place, field: Field, said: str, tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ MEMBERS: dict[str, tuple[Edit, str]] = {
         "nothing",
     ),
 }
-ABSENT = 584858136237  # between the least and the greatest of each row group
+ID = 584858136236  # of the first row
+ABSENT = ID + 1  # between the least and the greatest of each row group
 HEADER = {"algorithm of a filter": 2, "hash of a filter": 3, "compression of a filter": 4}
 
 
@@ -131,6 +132,20 @@ def test_of_what_is_not_understood_no_key_is_absent_or_erased(file: Path, member
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize("member", MEMBERS)
+def test_what_is_not_understood_is_not_erased(file: Path, member: str) -> None:
+    before = edit_footer(file, MEMBERS[member][0])
+    for column, key in (("id", ID), ("name", "name-28")):
+        try:
+            result = parquet_bloom.erase(file, column, [key], dry_run=True)
+        except (ParquetBloomError, LiteralError):
+            continue
+        assert result.errors
+        if member in ("column order", "field of any struct"):
+            assert "which is not understood" in str(result.errors[0].error)
+    assert file.read_bytes() == before
+
+
 def added(path: Path) -> list[Any]:
     try:
         return list(parquet_bloom.add(path, "id", replace=True))
@@ -152,6 +167,11 @@ def test_a_filter_of_another_kind_is_not_used(file: Path, member: str) -> None:
     file.write_bytes(data)
     assert verdicts(file, where) == KEPT
     assert all(row.problem for row in parquet_bloom.inspect(file))
+    (row,) = parquet_bloom.erase(file, "id", [ID], dry_run=True).rows
+    assert row.rows_erased == 1
+    assert {note.partition(":")[0] for note in row.notes} == {
+        f"the filters of column {name} are not kept" for name in ("id", "name", "amount")
+    }
 
 
 @pytest.mark.parametrize("verb", ["add", "drop"])

@@ -1,4 +1,4 @@
-"""What is stored in a Parquet file, with its pages decompressed: to look for bytes that should be gone."""
+"""What is stored in a Parquet file, with its pages decompressed, and which texts of some rows no other row has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from compact import Field, Reader
 from files import footer_bytes
 
-_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 5: "hadoop", 6: "zstd", 7: "lz4_raw"}
 _V2 = 8
 
 
@@ -47,5 +47,46 @@ def _pages(data: bytes, chunk: dict[int, object]) -> Iterator[bytes]:
                 continue
         size = header[2] - levels  # type: ignore[operator]
         if size:
-            yield data[start : start + levels] + pa.decompress(data[start + levels : at], size, codec, asbytes=True)
+            yield data[start : start + levels] + _decompressed(data[start + levels : at], size, codec)
     assert at == stop
+
+
+def _decompressed(page: bytes, size: int, codec: str) -> bytes:
+    if codec != "hadoop":
+        data: bytes = pa.decompress(page, size, codec, asbytes=True)
+        return data
+    parts = []
+    while page:  # frames: both sizes, then a raw block
+        whole, packed = (int.from_bytes(page[at : at + 4], "big") for at in (0, 4))
+        parts.append(_decompressed(page[8 : 8 + packed], whole, "lz4_raw"))
+        page = page[8 + packed :]
+    return b"".join(parts)
+
+
+def texts_only_in(some: pa.Table, others: pa.Table) -> list[bytes]:
+    """Returns the texts and bytes in the one table, of six or more bytes, that are in no value of the other."""
+    there = b"\n".join(_texts(others))
+    return sorted(text for text in _texts(some) if len(text) > 5 and text not in there)
+
+
+def _texts(table: pa.Table) -> set[bytes]:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    kinds += (pa.types.is_fixed_size_binary, pa.types.is_string_view, pa.types.is_binary_view)
+    arrays = [array for column in table.columns for chunk in column.chunks for array in _leaves(chunk)]
+    stored = [array.cast(pa.binary()) for array in arrays if any(is_kind(array.type) for is_kind in kinds)]
+    return {value for array in stored for value in array.to_pylist() if value is not None}
+
+
+def _leaves(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_dictionary(array.type):
+        yield array.dictionary_decode()
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _leaves(child)
+    elif pa.types.is_map(array.type):
+        of_rows = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+        yield from _leaves(of_rows)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        yield from _leaves(array.flatten())
+    else:
+        yield array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from files import FIXTURES, PYARROW_CANNOT, SOUND, fixture, names, opened
+from stored import stored_bytes, texts_only_in
 
 from parquet_bloom import erase, lookup, verify
 from parquet_bloom.format._parquet_thrift import ttypes
@@ -62,6 +64,11 @@ def taken(array: pa.ChunkedArray, rows: list[int]) -> pa.ChunkedArray:
     return array.take(pa.array(rows, pa.int64()))
 
 
+def taken_of(table: pa.Table, rows: Iterable[int]) -> pa.Table:
+    columns = [taken(column, sorted(rows)) for column in table.columns]
+    return pa.table(dict(zip(table.schema.names, columns, strict=True)))
+
+
 def pages(path: Path) -> list[list[bytes]]:
     """Returns the pages of each column chunk of each row group that has rows."""
     data, footer = path.read_bytes(), opened(path)[1]
@@ -105,6 +112,9 @@ def test_what_is_left_is_the_old_file_without_the_rows(name: str, tmp_path: Path
         found_values = comparable(after.column(column_name))
         found_values = found_values.cast(expected.type) if found_values.type != expected.type else found_values
         assert found_values.equals(expected), column_name
+    gone = texts_only_in(taken_of(before, {*range(len(values))} - {*rows}), taken_of(before, rows))
+    found_bytes = stored_bytes(path.read_bytes())
+    assert [text for text in gone if text in found_bytes] == []
     check_indexes(path)
     assert sum(group in old_pages for group in pages(path)) == done.row_groups_copied
     assert verify(path).findings == ()

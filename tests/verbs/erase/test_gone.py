@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from compact import BINARY, I32, LIST, STRUCT, Field, Items, Reader, encode_stru
 from files import footer_bytes, only_error, opened, snapshot, statuses, with_footer, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored import stored_bytes
+from stored import stored_bytes, texts_only_in
 
 from parquet_bloom import add, erase, inspect, verify
 from parquet_bloom.format.footer import Footer
@@ -100,13 +101,13 @@ def test_an_extension_of_the_footer_is_refused(field: Field, said: str, tmp_path
 
 def test_pages_that_pyarrow_cannot_read_are_refused_before_they_are_read(tmp_path: Path) -> None:
     file = tmp_path / "x.parquet"
-    alp = {"encodings": [10]}
+    alp = {"encodings": Items(I32, [10])}
     file.write_bytes(with_chunk(write(file, 100, use_dictionary=False), 1, 1, alp))
     assert refusal(file, [30]) == "column name is encoded with ALP, which pyarrow cannot read"
     assert statuses(erase(file, "id", [3])) == ["written"]  # the row group with such pages is copied
 
 
-_IDS = {"encodings": (2, LIST), "statistics": (12, STRUCT)}
+_IDS = {"encodings": (2, LIST), "key_values": (8, LIST), "statistics": (12, STRUCT)}
 
 
 def with_chunk(data: bytes, row_group: int, column: int, new: dict[str, Any]) -> bytes:
@@ -118,7 +119,6 @@ def with_chunk(data: bytes, row_group: int, column: int, new: dict[str, Any]) ->
         (metadata,) = [field for field in columns.value.values[column] if field.id == 3]
         for name, value in new.items():
             id, kind = _IDS[name]
-            value = Items(I32, value) if kind == LIST else value
             metadata.value[:] = [f for f in metadata.value if f.id not in (id, 13 if name == "encodings" else None)]
             metadata.value.append(Field(id, kind, value))
         metadata.value.sort(key=lambda field: field.id)
@@ -155,12 +155,34 @@ def test_what_writers_noted_on_their_own_is_told(tmp_path: Path) -> None:
     add(file, "id")
     (row,) = erase(file, "id", [3]).rows
     assert row.notes == (
-        "these entries of the footer's key-value metadata are kept as they are, and may tell of erased rows or of places "
-        "in the old file: geo, mine",
+        "these entries of the footer's key-value metadata are kept as they are, and may tell of erased rows or of "
+        "places in the old file: geo, mine",
     )
     assert pq.read_metadata(file).metadata[b"mine"] == b"x"
     write(tmp_path / "y.parquet", 10)
     assert erase(tmp_path / "y.parquet", "id", [3]).rows[0].notes == ()
+
+
+@pytest.mark.parametrize(("metadata", "is_told"), [({}, False), ({"ml_attr": {"vals": ["anna"]}}, True)])
+def test_values_that_spark_notes_with_a_column_are_told(metadata: Any, is_told: bool, tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    key = "org.apache.spark.sql.parquet.row.metadata"
+    column = {"name": "id", "type": "long", "nullable": True, "metadata": metadata}
+    schema = json.dumps({"type": "struct", "fields": [column]}, separators=(",", ":"))
+    pq.write_table(pa.table({"id": [1, 2]}).replace_schema_metadata({key: schema}), file)
+    assert [key in note for note in erase(file, "id", [1]).rows[0].notes] == [True] * is_told
+
+
+def test_what_column_chunks_noted_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    entry = Items(STRUCT, [[Field(1, BINARY, b"mine"), Field(2, BINARY, b"x")]])
+    data = with_chunk(write(file, 40), 2, 1, {"key_values": entry})
+    for key, notes in (
+        (3, ()),
+        (23, ("the row groups that are written again lose what their column chunks noted: mine",)),
+    ):
+        file.write_bytes(data)
+        assert erase(file, "id", [key]).rows[0].notes == notes
 
 
 # ---- neighbours ------------------------------------------------------------------------------
@@ -282,41 +304,6 @@ def test_a_dictionary_that_cannot_be_read_is_noted(tmp_path: Path, monkeypatch: 
     assert all("may have values of erased rows" in note and "a codec from tomorrow" in note for note in row.notes)
 
 
-def left_by(table: pa.Table, gone: pa.Table) -> list[bytes]:
-    """Returns the texts and bytes of `gone`, that occur in no row of `table`."""
-    values = [
-        value if isinstance(value, bytes) else value.encode()
-        for column in flat(gone).columns
-        for value in set(column.to_pylist())
-        if isinstance(value, str | bytes)
-    ]
-    there = b"\n".join(
-        value if isinstance(value, bytes) else value.encode()
-        for column in flat(table).columns
-        for value in set(column.to_pylist())
-        if isinstance(value, str | bytes)
-    )
-    return [value for value in values if len(value) > 5 and value not in there]
-
-
-def flat(table: pa.Table) -> pa.Table:
-    """Returns a table whose structs and lists are columns of their own, with rows of any number."""
-    columns: dict[str, Any] = {}
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        array = column.combine_chunks()
-        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_struct(array.type):
-            array = array.field(0) if pa.types.is_struct(array.type) else array.flatten()
-        columns[name] = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    length = max(map(len, columns.values()), default=0)
-    return pa.table(
-        {
-            name: pa.concat_arrays([array, pa.nulls(length - len(array), array.type)])
-            for name, array in columns.items()
-        }
-    )
-
-
 WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "pyarrow": lambda table, path: pq.write_table(table, path, row_group_size=16, compression="none"),
     "pyarrow 2.0": lambda table, path: pq.write_table(
@@ -364,7 +351,7 @@ def test_no_value_of_an_erased_row_is_left(writer: str, data: st.DataObject) -> 
             add(file, ["id", "mail", "note"])
         is_gone = pc.is_in(table["id"], pa.array(keys))
         stays = table.filter(pc.invert(is_gone))
-        gone = left_by(stays, table.filter(is_gone))
+        gone = texts_only_in(table.filter(is_gone), stays)
         assert all(value in stored_bytes(file.read_bytes()) for value in gone)
         erased = erase(file, "id", keys)
         assert erased.errors == ()
@@ -477,9 +464,7 @@ def _later(tree: list[Field], behind: int, by: int) -> list[Field]:
     (groups,) = [field for field in tree if field.id == 4]
     for group in groups.value.values:
         for chunk in next(field for field in group if field.id == 1).value.values:
-            chunk[:] = [
-                f._replace(value=f.value + by) if f.id in (4, 6) and f.value > behind else f for f in chunk
-            ]
+            chunk[:] = [f._replace(value=f.value + by) if f.id in (4, 6) and f.value > behind else f for f in chunk]
     return tree
 
 
@@ -560,9 +545,7 @@ def test_a_file_that_another_writer_removed_is_an_error(tmp_path: Path, monkeypa
     assert "was removed meanwhile" in only_error(erase(file, "id", range(20)))
 
 
-def test_an_object_that_another_writer_replaces_is_not_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_another_writer_replaces_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = fsspec.filesystem("memory")
     fs.pipe_file("/gone/x.parquet", write(tmp_path / "x.parquet", 20))
     real = rewrite._Spooled.remove
