@@ -56,7 +56,6 @@ _CODECS = {
     ttypes.CompressionCodec.ZSTD: "ZSTD",
     ttypes.CompressionCodec.LZ4_RAW: "LZ4",
 }
-_READABLE = {*ttypes.Encoding._VALUES_TO_NAMES} - {ttypes.Encoding.ALP}
 _ENCODINGS = {
     ttypes.Encoding.DELTA_BINARY_PACKED: "DELTA_BINARY_PACKED",
     ttypes.Encoding.DELTA_LENGTH_BYTE_ARRAY: "DELTA_LENGTH_BYTE_ARRAY",
@@ -64,6 +63,7 @@ _ENCODINGS = {
     ttypes.Encoding.BYTE_STREAM_SPLIT: "BYTE_STREAM_SPLIT",
 }
 _DICTIONARY = (ttypes.Encoding.PLAIN_DICTIONARY, ttypes.Encoding.RLE_DICTIONARY)
+_READABLE = {ttypes.Encoding.PLAIN, ttypes.Encoding.RLE, ttypes.Encoding.BIT_PACKED, *_DICTIONARY, *_ENCODINGS}
 _DATA_PAGES = (ttypes.PageType.DATA_PAGE, ttypes.PageType.DATA_PAGE_V2)
 _PAGE_BYTES, _DICTIONARY_BYTES = 1024 * 1024, 1024 * 1024
 _LEAST_PAGE_BYTES, _MOST_BYTES = 1024, 1024 * 1024 * 1024
@@ -132,7 +132,10 @@ def _rewritten(
     old = [footer.whole_column_chunk(row_group, leaf.index) for leaf in leaves]
     extents = [pages_of(footer, row_group, leaf) for leaf in leaves]
     parts = run(source, read_extents(extents, footer.start, f"row group {row_group}, column {leaves[0].name}"))
-    headers = [*map(_first_header, parts)]
+    headers = [
+        _first_header(part, f"row group {row_group}, column {leaf.name}")
+        for leaf, part in zip(leaves, parts, strict=True)
+    ]
     table = _kept_rows(column, old, parts, keep, source.name)
     parts.clear()
     data = _written(table, [chunk.meta_data for chunk in old], headers, old)
@@ -301,7 +304,7 @@ def _settings(chunk: Any, header: Any) -> _Settings:
 _HEADER_BYTES = 64 * 1024
 
 
-def _first_header(part: bytes) -> Any:
+def _first_header(part: bytes, where: str) -> Any:
     """Return the header of a chunk's first data page; of a chunk without one an empty one.
 
     Raises `UnsupportedError` for a page that is not understood: it would be lost.
@@ -309,16 +312,20 @@ def _first_header(part: bytes) -> Any:
     first = None
     at = 0
     while at < len(part):
-        if unknown := next(unknown_in(ttypes.PageHeader, part, at), None):
-            raise UnsupportedError(f"a page's header has {unknown}, which is not understood")
-        header, length = _header_at(part, at)
-        if header.type not in (*_DATA_PAGES, ttypes.PageType.DICTIONARY_PAGE):
-            raise UnsupportedError(f"a page is an {ttypes.PageType._VALUES_TO_NAMES[header.type]}, and would be lost")
+        try:
+            unknown = next(unknown_in(ttypes.PageHeader, part, at), None)
+            header, length = _header_at(part, at)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{where}: there is no page at byte {at:,} of its pages") from error
+        if unknown is not None:
+            raise UnsupportedError(f"{where}: a page's header has {unknown}, which is not understood")
+        if header.type == ttypes.PageType.INDEX_PAGE:
+            raise UnsupportedError(f"{where}: a page is an INDEX_PAGE, and would be lost")
         if first is None and header.type in _DATA_PAGES:
             first = header
         at += length + max(0, header.compressed_page_size or 0)
     if at > len(part):
-        raise CorruptFileError("its last page ends behind its pages")
+        raise CorruptFileError(f"{where}: its last page is longer than its pages")
     return first or ttypes.PageHeader()
 
 

@@ -135,7 +135,7 @@ def test_a_page_that_is_not_understood_is_refused(tmp_path: Path) -> None:
     assert data[place : place + 2] == b"\x15\x00"  # the type DATA_PAGE
     data[place + 1] = 2  # INDEX_PAGE
     file.write_bytes(data)
-    assert "a page is an INDEX_PAGE, and would be lost" in only_error(erase(file, "id", [1]))
+    assert "row group 0, column n: a page is an INDEX_PAGE, and would be lost" in only_error(erase(file, "id", [1]))
     data[place + 1] = 18
     file.write_bytes(data)
     assert "a page's header has the value 9 of PageType (type), which is not understood" in only_error(
