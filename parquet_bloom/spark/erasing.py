@@ -23,7 +23,8 @@ from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH
 from parquet_bloom.verbs.erase import Erased, erase_from_table, erase_rows, refresh_indexes, refuse_options
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file
-from parquet_bloom.verbs.erase_ledger import LedgerKeys, open_ledger
+from parquet_bloom.verbs.erase_ledger import LedgerKeys
+from parquet_bloom.verbs.erase_record import recording
 from parquet_bloom.verbs.erase_table import beside
 from parquet_bloom.verbs.keys import read_keys, require_no_null
 from parquet_bloom.verbs.parallel import Progress
@@ -53,6 +54,7 @@ def erase(
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
+    request: str | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> DataFrame:
@@ -81,6 +83,7 @@ def erase(
         ledger=ledger,
         ledger_secret=ledger_secret,
         ledger_keys=ledger_keys,
+        request=request,
         storage_options=storage_options,
         progress=progress,
     )
@@ -113,6 +116,7 @@ def erase_everywhere(
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
+    request: str | None = None,
     storage_options: SparkOptions = None,
     progress: Progress | None = None,
 ) -> Erased:
@@ -122,10 +126,16 @@ def erase_everywhere(
     paths, storage_options = settled(spark, paths, storage_options, catalog=catalog)
     if table:
         refuse_options(keep_empty=keep_empty, any_name=any_name, follow_links=follow_links)
-        record = None
-        if ledger is not None:
-            record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
-        with driver_reads(storage_options):
+        with (
+            recording(
+                *(ledger, column, read, timezone),
+                secret=ledger_secret,
+                written=ledger_keys,
+                request=request,
+                like=keys,
+            ) as record,
+            driver_reads(storage_options),
+        ):
             return erase_from_table(
                 *(paths, column, read),
                 timezone=timezone,
@@ -148,6 +158,8 @@ def erase_everywhere(
     refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
     if ledger is not None:
         raise ValueError("ledger= needs table=True on Spark; of plain files parquet_bloom.erase writes one")
+    if request is not None:
+        raise ValueError("request= is written to a ledger; it needs ledger=")
     options = {
         "column": column,
         "keys": read,

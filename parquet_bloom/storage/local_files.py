@@ -29,7 +29,7 @@ from parquet_bloom.format.footer import ENCRYPTED_MAGIC, MAGIC
 from parquet_bloom.storage import system
 
 _COPY_STEP = 64 * 1024 * 1024
-_HTML = b"<!do"  # of what `report` writes
+_HTML, _LEDGER = b"<!do", b'{\n "'  # of what `report` and `erase` write
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of a whole file
 _CANNOT_COPY_SO = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF)
 
@@ -436,22 +436,22 @@ def create(target: Path, data: bytes, *, like: Iterable[os.stat_result] = ()) ->
 
 
 @contextlib.contextmanager
-def new_file(target: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
+def new_file(target: Path, *, replace: bool = False, like: Iterable[os.stat_result] = ()) -> Iterator[BinaryIO]:
     """Give a file to write to, which appears as `target` once the block has ended without an error.
 
-    It then has the usual mode of new files. Raises `FileExistsError` where there is one, unless it is to `replace` it.
+    It then has the usual mode of new files, without the access that one of the files that it is `like` does not give.
+    Raises `FileExistsError` where there is one, unless it is to `replace` it.
     """
     if not replace and os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     for path in leftovers(target):
         with contextlib.suppress(BlockingIOError):
-            _remove_leftover(path, {MAGIC, _HTML}, {system.user()})
+            _remove_leftover(path, {MAGIC, _HTML, _LEDGER}, {system.user()})
     temporary, fd = _create_locked(target)
     try:
         with open(fd, "wb", closefd=False) as file:
             yield file
-        with contextlib.suppress(OSError):
-            system.set_mode(fd, _usual_mode(target))
+        _take_access(fd, [*like], most=_usual_mode(target))
         os.fsync(fd)
         if not system.CAN_RENAME_OPEN_FILES:
             fd, closed = -1, fd
@@ -464,6 +464,17 @@ def new_file(target: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
         _close(fd)
         _discard(temporary)
     sync_directory(target.parent)
+
+
+def statuses(paths: Iterable[str | os.PathLike[str]]) -> list[os.stat_result]:
+    """Return what a file that is `like` all of these needs: the status of each that is there, one of those alike."""
+    found: dict[tuple[int, int, int], os.stat_result] = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                found[status.st_mode, status.st_uid, status.st_gid] = status
+    return [*found.values()]
 
 
 def refuse_parquet(target: Path) -> None:
@@ -577,7 +588,7 @@ def _remove_leftover(path: Path, beginnings: set[bytes], owners: set[int]) -> in
 
 
 def _take_access(fd: int, like: list[os.stat_result], *, most: int = 0o666) -> None:
-    """Give a new file the access that all these files give, and as root their owner if they have one.
+    """Give a new file the access that all these files give, if there are any, and as root their owner if they have one.
 
     Where it cannot have their group, its group may do no more than everybody.
     """
@@ -591,7 +602,7 @@ def _take_access(fd: int, like: list[os.stat_result], *, most: int = 0o666) -> N
     if uid not in (-1, new.st_uid) or gid not in (-1, new.st_gid):
         with contextlib.suppress(OSError):
             system.set_owner(fd, uid, gid)
-    if {os.fstat(fd).st_gid} != gids:
+    if gids and {os.fstat(fd).st_gid} != gids:
         mode &= ~0o070 | (mode & 0o007) << 3
     with contextlib.suppress(OSError):  # a file system without modes; where it has them, nobody else gets access
         system.set_mode(fd, mode)

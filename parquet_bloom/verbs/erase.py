@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from parquet_bloom.errors import (
@@ -22,7 +23,7 @@ from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.predicates.binding import more_telling, why_conflicting
-from parquet_bloom.results import FailedFile, Table
+from parquet_bloom.results import FailedFile, Table, count_text
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
@@ -43,13 +44,21 @@ from parquet_bloom.verbs.erase_files import (
     preview_erasure,
     require_no_key,
 )
-from parquet_bloom.verbs.erase_ledger import Ledger, LedgerKeys, open_ledger
+from parquet_bloom.verbs.erase_ledger import LedgerHeader, LedgerKeys
+from parquet_bloom.verbs.erase_record import Ending, Recording, recording
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import noted, purge
 from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
-from parquet_bloom.verbs.retrofit import carry_out, find_with_targets, is_left_alone, left_alone, raise_refusals
+from parquet_bloom.verbs.retrofit import (
+    UNFAMILIAR,
+    carry_out,
+    find_with_targets,
+    is_left_alone,
+    left_alone,
+    raise_refusals,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,7 +69,7 @@ class Erased(Table):
     Of a table there are also its versions before and after, and the `unreferenced` files: new ones of runs that were
     killed before their commits, which no version has. They lack the rows that were to go then, but no others. `where`
     is the condition on partitions to which the search was restricted: other files may still have the keys. `notes` are
-    sentences that the user should see.
+    sentences that the user should see. `ledger` is the ledger that was written.
     """
 
     TRUTH: ClassVar[str] = ".rows_erased, or .errors"
@@ -73,6 +82,7 @@ class Erased(Table):
     unreferenced: tuple[str, ...] = ()
     where: str | None = None
     notes: tuple[str, ...] = ()
+    ledger: str | None = None
 
     @property
     def rows_erased(self) -> int:
@@ -105,6 +115,7 @@ def erase(
     ledger: PathLike | None = None,
     ledger_secret: str | bytes | None = None,
     ledger_keys: LedgerKeys = "hmac",
+    request: str | None = None,
     jobs: int | None = None,
     filesystem: Any = None,
     storage_options: StorageOptions = None,
@@ -142,10 +153,12 @@ def erase(
             `day >= '2026-01-01'`. Files whose partition values are not understood are refused.
         max_commits_per_minute: With `table=`: how many commits a minute may have, for tables that others write to.
         ledger: A new file, `.json` or `.parquet`, that tells of each key from which files its rows went, and which
-            earlier versions of the table still have them. Every file is then searched once more at the end.
+            earlier versions of the table still have them. Every file is then searched once more at the end. The ledger
+            of a run that failed, or was killed, is continued.
         ledger_secret: Of at least 16 bytes; by default that of the environment variable `PARQUET_BLOOM_LEDGER_SECRET`.
             The ledger has each key's HMAC-SHA256 by it, and nothing has the secret.
         ledger_keys: `"plain"` to write the keys themselves.
+        request: With `ledger=`: what you call the request for deletion; the ledger names it.
         jobs: Threads, each of which writes one file at a time. By default one for each processor.
         filesystem: A file system of fsspec's or pyarrow's that has the paths.
         storage_options: Options for fsspec, such as credentials.
@@ -173,51 +186,70 @@ def erase(
     """
     read = read_keys(keys, parse_path(column)[-1])
     require_no_null(read)
-    record = None
-    if ledger is not None:
-        record = open_ledger(ledger, read, timezone, secret=ledger_secret, written=ledger_keys)
-    if table:
-        refuse_options(
-            keep_empty=keep_empty, any_name=any_name, follow_links=follow_links, filesystem=filesystem is not None
-        )
-        return erase_from_table(
+    with recording(
+        *(ledger, column, read, timezone),
+        secret=ledger_secret,
+        written=ledger_keys,
+        request=request,
+        like=keys,
+    ) as record:
+        if table:
+            refuse_options(
+                keep_empty=keep_empty, any_name=any_name, follow_links=follow_links, filesystem=filesystem is not None
+            )
+            return erase_from_table(
+                *(paths, column, read),
+                timezone=timezone,
+                dry_run=dry_run,
+                strict=strict,
+                table=table,
+                catalog=catalog,
+                batch=batch,
+                index=index,
+                where=where,
+                max_commits_per_minute=max_commits_per_minute,
+                record=record,
+                jobs=jobs,
+                storage_options=storage_options,
+                progress=progress,
+            )
+        if catalog is not None:
+            raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
+        refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
+        sources, rows = erase_rows(
             *(paths, column, read),
             timezone=timezone,
+            keep_empty=keep_empty,
             dry_run=dry_run,
+            any_name=any_name,
+            follow_links=follow_links,
             strict=strict,
-            table=table,
-            catalog=catalog,
-            batch=batch,
             index=index,
-            where=where,
-            max_commits_per_minute=max_commits_per_minute,
-            record=record,
             jobs=jobs,
+            filesystem=filesystem,
             storage_options=storage_options,
             progress=progress,
+            record=record,
         )
-    if catalog is not None:
-        raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
-    refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)
-    sources, rows = erase_rows(
-        *(paths, column, read),
-        timezone=timezone,
-        keep_empty=keep_empty,
-        dry_run=dry_run,
-        any_name=any_name,
-        follow_links=follow_links,
-        strict=strict,
-        index=index,
-        jobs=jobs,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        progress=progress,
-        record=record,
-    )
-    stale = tuple(refresh_indexes(sources, jobs, storage_options, paths, index))
-    if record is not None and not dry_run:
-        record.write(record.rows())
-    return Erased(rows, stale)
+        stale = tuple(refresh_indexes(sources, jobs, storage_options, paths, index))
+        if record is None or dry_run:
+            return Erased(rows, stale)
+        unnamed = {source.name for source in sources} - {row.path for row in rows}
+        notes = [f"{path}: not searched, because it is not Parquet" for path in sorted(unnamed)]
+        header = record.end(Ending(stale=stale, notes=[*notes, *_notes(rows)]))
+        return Erased(rows, stale, notes=tuple(_incomplete(header)), ledger=str(record.path))
+
+
+def _notes(rows: Iterable[FileErased]) -> Iterator[str]:
+    return (f"{row.path}: {note}" for row in rows for note in row.notes)
+
+
+def _incomplete(header: LedgerHeader) -> Iterator[str]:
+    """Yield why a ledger is not complete."""
+    if header.files_failed:
+        files = count_text(header.files_failed, "file")
+        live = "" if header.version_after is None else f" in version {header.version_after}, which is live"
+        yield f"the ledger is incomplete: {files}{live} may still have rows with the keys"
 
 
 def erase_rows(
@@ -236,7 +268,7 @@ def erase_rows(
     filesystem: Any,
     storage_options: StorageOptions,
     progress: Progress | None,
-    record: Ledger | None = None,
+    record: Recording | None = None,
 ) -> tuple[list[Source], tuple[FileErased, ...]]:
     """Return the files whose indexes are still to be refreshed, and what was done to each file; `record` notes it."""
     path = parse_path(column)
@@ -247,6 +279,9 @@ def erase_rows(
         *(given, None), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
     refuse_tables(sources)
+    if record is not None:
+        named = given if filesystem is not None else map(_absolute, given)
+        record.concerns(map(os.fspath, named), [source.path for source in sources if source.is_local])
     search = Search(
         path,
         read,
@@ -261,7 +296,9 @@ def erase_rows(
     raise_refusals(plans, strict=strict)
     if dry_run:
         return [], tuple(preview_erasure(plan) for plan in plans)
-    of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans if plan.has_work}
+    of_keys = {} if record is None else {plan.source.name: record.rows_with(plan) for plan in plans if plan.has_work}
+    if record is not None and of_keys:
+        record.begin(of_keys)
     tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
@@ -269,14 +306,26 @@ def erase_rows(
             return plan.result("unchanged")
         with tick.part(plan.source.size, plan.source.size) as count:
             plan.notes += summaries_above(plan.source, _SUMMARY)
-            return erase_file(plan, stop=stop, count=count)
+            row = erase_file(plan, stop=stop, count=count)
+        if record is not None:
+            record.erased[plan.source.name] = of_keys[plan.source.name]
+        return row
 
     rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
     if record is not None:
-        gone = {row.path for row in rows if row.status in ("written", "removed")}
-        record.erased |= {source.name: counts for source, counts in of_keys.items() if source.name in gone}
+        left = {plan.source.name for plan in plans if plan.is_left}
+        rows = tuple(replace(row, status="refused", error=UNFAMILIAR) if row.path in left else row for row in rows)
+        record.note("refused", rows)
         rows = _proved(rows, plans, search, jobs)
+        record.note("not proved", rows)
+        record.searched = [row.path for row in rows if row.error is None and row.status != "removed"]
     return sources, rows
+
+
+def _absolute(path: PathLike) -> str:
+    """Return a local path from the root, and a URL as it is: the ledger is read elsewhere."""
+    name = os.fspath(path)
+    return name if "://" in name else str(Path(name).expanduser().absolute())
 
 
 def erase_from_table(
@@ -293,7 +342,7 @@ def erase_from_table(
     index: PathLike | None,
     where: Any,
     max_commits_per_minute: float | None,
-    record: Ledger | None,
+    record: Recording | None,
     jobs: int | None,
     storage_options: StorageOptions,
     progress: Progress | None,
@@ -322,23 +371,39 @@ def erase_from_table(
     )
     shown = None if where is None else str(where)
     before = work.table.snapshot.version
+    if record is not None:
+        snapshot = work.table.snapshot
+        files = [file.path for file in snapshot.files]
+        record.concerns([snapshot.root], files, kind=snapshot.kind, where=shown, version=before)
     work.run(dry_run=dry_run, strict=strict)
-    after = work.table.snapshot
+    after, left, notes, header = work.table.snapshot, (), [], None
     if not dry_run:
         work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
+        left = tuple(work.unreferenced())
         if record is not None:
-            held = work.held_by()
-            rows = record.rows(
-                before=before, after=after.version, held_by=held, expire_with=work.table.cleanup, where=shown
-            )
-            record.write(rows)
-    left = () if dry_run else tuple(work.unreferenced())
-    notes = []
+            header = record.end(work.ending(left))
+            notes += _incomplete(header)
+    held = (str(before),) if before != after.version else ()
+    if held := held if header is None else header.held_by:
+        notes.append(f"{_versions(held)} the rows until {work.table.cleanup}")
     if shown is not None:
         notes.append(f"only the partitions where {shown} were searched; others may still have rows with the keys")
     if before != after.version:
         notes.append(work.table.streams)
-    return Erased(tuple(work.rows.values()), tuple(work.stale), before, after.version, left, shown, tuple(notes))
+    return Erased(
+        *(tuple(work.rows.values()), tuple(work.stale), before, after.version, left, shown, tuple(notes)),
+        ledger=None if header is None or record is None else str(record.path),
+    )
+
+
+def _versions(held: Sequence[str]) -> str:
+    """Return which versions still hold rows, as the beginning of a sentence."""
+    more = f" and {len(held) - _NAMED:,} more" if len(held) > _NAMED else ""
+    is_one = len(held) == 1 and held[0].isdigit()
+    return f"version{'' if is_one else 's'} {', '.join(held[:_NAMED])}{more} still {'holds' if is_one else 'hold'}"
+
+
+_NAMED = 5
 
 
 def refuse_options(**options: Any) -> None:

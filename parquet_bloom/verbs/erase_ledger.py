@@ -1,7 +1,13 @@
 """The ledger of an erasure: for each key which rows went from where, and which earlier versions still have them.
 
-A key is written as its HMAC-SHA256 by a secret of the caller's, which is written nowhere: who has the secret and a key
-can tell that it was erased, and who has only the ledger learns no key.
+    what is intended -> "begun" -> files change -> they are searched -> "complete", or "incomplete"
+
+It is written before the first file changes, and again at the end: a run that was killed leaves a ledger that says what
+it had begun, and the repeat continues it. A key is written as its HMAC-SHA256 by a secret of the caller's, which is
+written nowhere: who has the secret and a key can tell that it was erased, and who has only the ledger learns no key.
+
+The digest is the SHA-256 of all else in the ledger as JSON, with sorted names and without spaces. The seal is the
+digest's HMAC-SHA256 by the secret: without that nobody can write another ledger that fits.
 """
 
 from __future__ import annotations
@@ -10,20 +16,16 @@ import hashlib
 import hmac
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
-from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.results import SCHEMA_VERSION, Record
-from parquet_bloom.storage.local_files import new_file
-from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.results import Record, Table, arrow_schema, count_text, from_row, to_row
 from parquet_bloom.values.encoding import literal_text
-from parquet_bloom.verbs.erase_files import ErasePlan, erased_values
-from parquet_bloom.verbs.keys import Keys, stored_keys
+from parquet_bloom.verbs.keys import Keys, read_keys
 
 SECRET = "PARQUET_BLOOM_LEDGER_SECRET"
 """The environment variable with the secret."""
@@ -31,146 +33,226 @@ SECRET = "PARQUET_BLOOM_LEDGER_SECRET"
 LEAST_SECRET = 16
 """Bytes of a secret: a short one is guessed, and then all keys that can be guessed."""
 
+HASHED, PLAIN = "HMAC-SHA256", "plain"
+"""What a ledger says of how it has the keys."""
+
 LedgerKeys = Literal["hmac", "plain"]
+
+LedgerStatus = Literal["begun", "erased", "rewritten", "gone", "nowhere", "not known", "refused", "not proved"]
+"""What a row says of its key and file."""
+
+LedgerOutcome = Literal["begun", "complete", "incomplete"]
+"""What came of the run."""
+
+FAILED = ("refused", "not proved")
+"""What a row says of a file that may still have rows with keys."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LedgerRow(Record):
-    """What became of a key in one file; `file` is None, and no row erased, for a key that no file had.
+    """What became of a key in one file, or of a file; `file` is None for a key that no file had.
+
+    `status` is one of these:
+
+    - `begun`: the run was to erase these rows, and whether it did is not known;
+    - `erased`: the rows left the file;
+    - `rewritten`: without a key: the file was written again, but no row with a key was in it;
+    - `gone`: an earlier run that did not end was to erase these rows, and the file has none now;
+    - `nowhere`: no file has the key;
+    - `not known`: no file that was searched has the key, but some were refused;
+    - `refused`: the file was not changed, or not searched, for this `reason`; with a key, it has rows with that;
+    - `not proved`: without a key: the search at the end failed, or found a key.
 
     `rows_erased` also counts rows that the table had already deleted, but whose bytes were still in the file.
-    `held_by` are the earlier versions of the table that still have rows with the key, as numbers or ranges of them.
-    `where` is the condition on partitions to which the search was restricted.
+    `held_by` are the versions of the table that still have rows with the key, or the file, as numbers or ranges of
+    them. `where` is the condition on partitions to which the search was restricted.
     """
 
-    key: str
-    file: str | None
-    rows_erased: int
-    version_before: int | None
-    version_after: int | None
-    time: str
+    key: str | None = None
+    file: str | None = None
+    rows_erased: int = 0
+    version_before: int | None = None
+    version_after: int | None = None
+    time: str = ""
     held_by: tuple[str, ...] = ()
     expire_with: str | None = None
     where: str | None = None
+    status: LedgerStatus = "erased"
+    reason: str | None = None
 
 
-@dataclass(slots=True)
-class Ledger:
-    """Collects what is erased, and is written at the end."""
+@dataclass(frozen=True, slots=True, repr=False)
+class LedgerHeader(Record):
+    """What a ledger says of the whole run.
+
+    `outcome` is `complete` if every file was searched at the end and none has a key, `incomplete` if one was refused or
+    not proved, and `begun` until the run has ended. `kind` is `files`, or the table's. `algorithm` is `HMAC-SHA256`, or
+    `plain`. `proof` is what the search at the end said. `files_searched` have none of the keys. `runs` counts the runs
+    that wrote the ledger: more than one if it was continued. `held_by` are the earlier versions that still have rows
+    with keys, until `expire_with` removes these.
+    """
+
+    outcome: LedgerOutcome
+    written_by: str
+    request: str | None
+    kind: str
+    paths: tuple[str, ...]
+    column: str
+    where: str | None
+    timezone: str | None
+    algorithm: str
+    began: str
+    ended: str | None
+    runs: int
+    version_before: int | None
+    version_after: int | None
+    held_by: tuple[str, ...]
+    expire_with: str | None
+    num_keys: int
+    keys_nowhere: int
+    keys_not_known: int
+    files_failed: int
+    proof: Literal["passed", "failed", "not done"]
+    files_searched: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+# ---- written ledgers ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLedger:
+    """A ledger as its file has it; `header`, `digest` and `seal` are None in those of older versions.
+
+    `computed` is the digest of what the file says now.
+    """
 
     path: Path
-    keys: Keys
-    timezone: str | None
-    names: Sequence[str]
-    """The keys as the ledger has them."""
-    erased: dict[str, Counter[int]] = field(default_factory=dict)
-    """The rows of each key, by the key's index, that left each file."""
-    _stored: dict[tuple[LeafColumn, int, int], PlainKeys] = field(default_factory=dict)
+    header: LedgerHeader | None
+    rows: tuple[LedgerRow, ...]
+    digest: str | None
+    seal: str | None
+    computed: str
 
-    def rows_with(self, plan: ErasePlan) -> Counter[int]:
-        """Return how many rows of each key, by its index, are to leave the file of a plan."""
-        import pyarrow.compute as pc
-
-        assert plan.leaf is not None
-        rows: Counter[int] = Counter()
-        for array in erased_values(plan):
-            for value in pc.value_counts(array):
-                one = value["values"]
-                for key in self._of_value(plan.leaf, array, one, 0, len(self.keys)):
-                    rows[key] += value["counts"].as_py()
-        return rows
-
-    def _of_value(self, leaf: LeafColumn, like: Any, value: Any, start: int, stop: int) -> Iterator[int]:
-        """Yield the indexes of the keys between two that are stored as a value: several may be spelled differently."""
-        import pyarrow as pa
-
-        if start == stop or not self._between(leaf, start, stop).found_in(pa.array([value], like.type)).true_count:
-            return
-        if stop - start == 1:
-            yield start
-            return
-        middle = (start + stop) // 2
-        yield from self._of_value(leaf, like, value, start, middle)
-        yield from self._of_value(leaf, like, value, middle, stop)
-
-    def _between(self, leaf: LeafColumn, start: int, stop: int) -> PlainKeys:
-        if (leaf, start, stop) not in self._stored:
-            literals = self.keys.literals[start:stop]
-            part = replace(self.keys, shown=self.keys.shown.slice(start, stop - start), literals=literals)
-            self._stored[leaf, start, stop] = stored_keys(leaf, part, self.timezone)
-        return self._stored[leaf, start, stop]
-
-    def rows(
-        self,
-        *,
-        before: int | None = None,
-        after: int | None = None,
-        held_by: Sequence[tuple[int, frozenset[int]]] = (),
-        expire_with: str | None = None,
-        where: str | None = None,
-    ) -> list[LedgerRow]:
-        """Return the ledger; `held_by` has the earlier versions with the keys of which they have rows."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        files: dict[int, list[tuple[str, int]]] = {}
-        for path, counts in self.erased.items():
-            for key, rows in counts.items():
-                files.setdefault(key, []).append((path, rows))
-        versions: dict[int, list[int]] = {}
-        for version, keys in held_by:
-            for key in keys:
-                versions.setdefault(key, []).append(version)
-        return [
-            LedgerRow(
-                name,
-                path,
-                rows,
-                before,
-                after,
-                time,
-                tuple(_ranges(versions.get(key, ()))),
-                expire_with if key in versions else None,
-                where,
-            )
-            for key, name in enumerate(self.names)
-            for path, rows in files.get(key, [(None, 0)])
-        ]
-
-    def write(self, rows: Sequence[LedgerRow]) -> None:
-        """Write the ledger to its file, which must not exist."""
-        with new_file(self.path) as file:
-            if self.path.suffix == ".json":
-                file.write(
-                    json.dumps({"schema_version": SCHEMA_VERSION, "rows": [_plain(row) for row in rows]}).encode()
-                )
-            else:
-                import pyarrow.parquet as pq
-
-                pq.write_table(_table(rows), file)
+    def is_sealed_by(self, secret: bytes) -> bool:
+        """Return whether the ledger was written with this secret."""
+        return self.seal == _seal(secret, self.computed)
 
 
-def open_ledger(
-    path: str | os.PathLike[str], keys: Keys, timezone: str | None, *, secret: str | bytes | None, written: LedgerKeys
-) -> Ledger:
-    """Return an empty ledger; raises what would keep it from being written, before anything is erased."""
+def read_ledger(path: str | os.PathLike[str]) -> WrittenLedger:
+    """Return a ledger, whether or not its digest is right; raises `CorruptFileError` for what is no ledger."""
+    import pyarrow as pa
+
     target = Path(path).expanduser()
-    if target.suffix not in (".json", ".parquet"):
-        raise ValueError(f"ledger= must end in .json or .parquet, not {os.fspath(path)}")
-    if os.path.lexists(target):
-        raise FileExistsError(f"{target} already exists; a ledger is not overwritten")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target.parent} is not a directory")
-    if written not in ("hmac", "plain"):
-        raise ValueError(f"ledger_keys= must be 'hmac' or 'plain', not {written!r}")
-    texts = (_bytes(keys, number) for number in range(len(keys)))
-    if written == "plain":
-        return Ledger(target, keys, timezone, [text.decode("utf-8", "backslashreplace") for text in texts])
-    given = os.environ.get(SECRET) if secret is None else secret
+    data = target.read_bytes()
+    try:
+        said = _in_json(data) if target.suffix == ".json" else _in_parquet(data)
+        digest, seal = (said.pop(name, None) for name in ("digest", "seal"))
+        header = _header(said) if "outcome" in said else None
+        rows = tuple(_rows(said["rows"], is_old=header is None))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFileError(f"{target} is not a ledger, or is damaged") from error
+    return WrittenLedger(target, header, rows, digest, seal, _digest(said))
+
+
+def _in_json(data: bytes) -> dict[str, Any]:
+    return {**json.loads(data)}
+
+
+def _in_parquet(data: bytes) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data))
+    header = (table.schema.metadata or {}).get(_ENTRY, b"{}")
+    return {**json.loads(header), "rows": table.to_pylist()}
+
+
+_ENTRY = b"parquet_bloom.ledger"
+"""The entry of a Parquet ledger's key-value metadata with all that a JSON ledger has beside its rows."""
+
+
+def _header(said: dict[str, Any]) -> LedgerHeader:
+    (row,) = _typed(LedgerHeader, [said])
+    if any(value is None and name not in _MAY_BE_NONE for name, value in row.items()):
+        raise ValueError("a field is missing")
+    return from_row(LedgerHeader, row)
+
+
+_MAY_BE_NONE = ("request", "where", "timezone", "ended", "version_before", "version_after", "expire_with")
+
+
+def _rows(said: list[dict[str, Any]], *, is_old: bool) -> Iterator[LedgerRow]:
+    for was, row in zip(said, _typed(LedgerRow, said), strict=True):
+        if not was.keys() >= {"key", "file", "rows_erased"}:
+            raise ValueError("a field is missing")
+        if is_old:
+            row["status"] = "nowhere" if row["file"] is None else "erased"
+        yield from_row(LedgerRow, row)
+
+
+def _typed(record: type[Record], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with all fields of a record; raises an error of Arrow's for a value of another type."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows, arrow_schema(record)).to_pylist()
+
+
+def _digest(said: Mapping[str, Any]) -> str:
+    """Return the digest of all that a ledger says but for itself."""
+    return f"sha256:{hashlib.sha256(json.dumps(said, sort_keys=True, separators=(',', ':')).encode()).hexdigest()}"
+
+
+def _seal(secret: bytes, digest: str) -> str:
+    return f"hmac-sha256:{hmac.new(secret, f'parquet_bloom ledger {digest}'.encode(), hashlib.sha256).hexdigest()}"
+
+
+def write_ledger(
+    file: BinaryIO, path: Path, header: LedgerHeader, rows: Sequence[LedgerRow], secret: bytes | None
+) -> None:
+    """Write a ledger as JSON, a line for each field and each row, or as Parquet, as its name says."""
+    said: dict[str, Any] = {**header.to_dict(), "rows": [to_row(row) for row in rows]}
+    digest = _digest(said)
+    said |= {"digest": digest, "seal": None if secret is None else _seal(secret, digest)}
+    if path.suffix == ".json":
+        file.write(_as_json(said).encode())
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist(said.pop("rows"), arrow_schema(LedgerRow))
+    pq.write_table(table.replace_schema_metadata({_ENTRY: json.dumps(said)}), file, store_schema=False)
+
+
+def _as_json(said: dict[str, Any]) -> str:
+    def text(value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            return json.dumps(value)
+        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+
+    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {text(value)}" for name, value in said.items()) + "\n}\n"
+
+
+# ---- keys and secrets --------------------------------------------------------------------
+
+
+def secret_of(given: str | bytes | None) -> bytes:
+    """Return the secret that is given, or else that of the environment; raises `ValueError` if there is none."""
+    given = os.environ.get(SECRET) if given is None else given
     if not given:
         raise ValueError(f"a ledger needs ledger_secret=, or the environment variable {SECRET}")
-    token = given.encode() if isinstance(given, str) else given
-    if len(token) < LEAST_SECRET:
+    secret = given.encode() if isinstance(given, str) else given
+    if len(secret) < LEAST_SECRET:
         raise ValueError(f"the secret of a ledger must have at least {LEAST_SECRET} bytes")
-    return Ledger(target, keys, timezone, [hmac.new(token, text, hashlib.sha256).hexdigest() for text in texts])
+    return secret
+
+
+def key_names(keys: Keys, secret: bytes | None) -> list[str]:
+    """Return the keys as a ledger has them: their HMACs, or without a secret themselves."""
+    texts = (_bytes(keys, number) for number in range(len(keys)))
+    if secret is None:
+        return [text.decode("utf-8", "backslashreplace") for text in texts]
+    return [hmac.new(secret, text, hashlib.sha256).hexdigest() for text in texts]
 
 
 def _bytes(keys: Keys, number: int) -> bytes:
@@ -183,32 +265,153 @@ def _bytes(keys: Keys, number: int) -> bytes:
     return literal_text(shown).encode()
 
 
-def _ranges(versions: Iterable[int]) -> Iterator[str]:
-    """Yield versions as text, those that follow each other as a range."""
-    run: list[int] = []
-    for version in sorted(versions):
-        if run and version != run[-1] + 1:
-            yield _range(run)
-            run = []
-        run.append(version)
-    if run:
-        yield _range(run)
+# ---- checking ----------------------------------------------------------------------------
+
+KeyStatus = Literal["erased", "nowhere", "still there", "not known", "not in the ledger"]
+"""What a ledger says of a key."""
 
 
-def _range(run: Sequence[int]) -> str:
-    return str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+@dataclass(frozen=True, slots=True, repr=False)
+class LedgerCheck(Table):
+    """What a ledger says, and whether that can be believed: `findings` are what speaks against it.
+
+    `header` is None for a ledger of an older version. With a key, `rows` are its rows and those of files that were
+    refused or not proved, and `key_status` is `erased`, `nowhere`, `still there`, `not known` or `not in the ledger`.
+    Of a ledger that was changed nothing is repeated: it has no header and no rows. `notes` say what was not checked.
+    """
+
+    TRUTH: ClassVar[str] = ".findings"
+
+    path: str
+    rows: tuple[LedgerRow, ...]
+    header: LedgerHeader | None = None
+    digest: str | None = None
+    key_status: KeyStatus | None = None
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The findings."""
+        return self.findings
 
 
-def _plain(row: LedgerRow) -> dict[str, Any]:
-    return {name: value for name, value in row.to_dict().items() if name != "schema_version"}
+def check_ledger(
+    path: str | os.PathLike[str], key: Any = None, *, ledger_secret: str | bytes | None = None
+) -> LedgerCheck:
+    """Return what the ledger of an erasure says, after proving that it says what was written.
+
+    Its digest is computed again, and with the secret its seal as well, which nobody else can compute.
+
+    Args:
+        path: The ledger, which `erase` wrote.
+        key: A key, spelled as it was for `erase`: was it erased, and from which files? Bytes may be text such as
+            `0x00ff`.
+        ledger_secret: That of the ledger; by default that of the environment variable `PARQUET_BLOOM_LEDGER_SECRET`.
+            A key's HMAC cannot be looked for without it.
+
+    Returns:
+        A `LedgerCheck`: its rows. `.findings` is empty if the ledger is as it was written and complete, and has the
+        key as `erased` or `nowhere`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CorruptFileError: It is not a ledger.
+        ValueError: A secret is needed, or is too short.
+
+    Examples:
+        >>> erased = parquet_bloom.erase("events", "id", [7], ledger="erased.json", ledger_keys="plain")
+        >>> checked = parquet_bloom.check_ledger("erased.json", 7)
+        >>> checked.key_status, checked.findings
+        ('erased', ())
+        >>> [row.rows_erased for row in checked]
+        [1]
+    """
+    written = read_ledger(path)
+    header, findings, notes = written.header, [], []
+    if written.digest is None:
+        findings.append("no digest: it was written by an older version, or the digest was taken out")
+    elif written.digest != written.computed:
+        findings.append(
+            f"it was changed after it was written: its digest is {written.digest}, and not {written.computed}"
+        )
+    if findings and (header is not None or written.digest is not None):
+        return LedgerCheck(str(written.path), (), findings=tuple(findings))
+    secret = None
+    if _is_hashed(written):
+        secret = secret_of(ledger_secret) if key is not None or ledger_secret or os.environ.get(SECRET) else None
+        if secret is None:
+            notes.append("the seal was not checked: that needs the secret")
+        elif header is not None and not written.is_sealed_by(secret):
+            findings.append("the secret is not the one it was written with, or it was changed by somebody without that")
+            return LedgerCheck(str(written.path), (), findings=tuple(findings))
+    if header is not None and header.outcome != "complete":
+        findings.append(_UNFINISHED if header.outcome == "begun" else _incomplete(header))
+    rows, status = written.rows, None
+    if key is not None:
+        names = {*key_names(read_keys(_spellings(key), header.column if header else "key"), secret)}
+        found = [row for row in rows if row.key in names]
+        status = _key_status(found)
+        rows = (*found, *(row for row in rows if row.key is None and row.status in FAILED))
+        if status not in ("erased", "nowhere"):
+            findings.append(f"the key is {status}")
+    return LedgerCheck(
+        str(written.path),
+        rows,
+        header,
+        written.digest,
+        status,
+        tuple(findings),
+        (*notes, *(header.notes if header else ())),
+    )
 
 
-def _table(rows: Sequence[LedgerRow]) -> Any:
-    import pyarrow as pa
-
-    from parquet_bloom.results import arrow_schema
-
-    return pa.Table.from_pylist([_plain(row) for row in rows], arrow_schema(LedgerRow))
+_UNFINISHED = "the run did not end, and which files it changed is not known: run it again with the same ledger"
 
 
-__all__ = ["SECRET", "Ledger", "LedgerKeys", "LedgerRow", "open_ledger"]
+def _incomplete(header: LedgerHeader) -> str:
+    return f"incomplete: {count_text(header.files_failed, 'file')} may still have rows with the keys"
+
+
+def _is_hashed(written: WrittenLedger) -> bool:
+    if written.header is not None:
+        return written.header.algorithm != PLAIN
+    return all(re.fullmatch("[0-9a-f]{64}", row.key or "") for row in written.rows)
+
+
+def _spellings(key: Any) -> list[Any]:
+    """Return a key, and if it is text that spells bytes, these too."""
+    if isinstance(key, str) and re.fullmatch("0x(?:[0-9a-fA-F]{2})*", key):
+        return [key, bytes.fromhex(key[2:])]
+    return [key]
+
+
+def _key_status(rows: Sequence[LedgerRow]) -> KeyStatus:
+    found = {row.status for row in rows}
+    if not found:
+        return "not in the ledger"
+    if "refused" in found:
+        return "still there"
+    if found & {"begun", "not known"}:
+        return "not known"
+    return "nowhere" if found == {"nowhere"} else "erased"
+
+
+__all__ = [
+    "FAILED",
+    "HASHED",
+    "PLAIN",
+    "KeyStatus",
+    "LedgerCheck",
+    "LedgerHeader",
+    "LedgerKeys",
+    "LedgerOutcome",
+    "LedgerRow",
+    "LedgerStatus",
+    "WrittenLedger",
+    "check_ledger",
+    "key_names",
+    "read_ledger",
+    "secret_of",
+    "write_ledger",
+]

@@ -59,7 +59,7 @@ from parquet_bloom.verbs.erase_files import (
     preview_erasure,
     require_no_key,
 )
-from parquet_bloom.verbs.erase_ledger import Ledger
+from parquet_bloom.verbs.erase_record import Ending, Recording
 from parquet_bloom.verbs.index import noted, purge
 from parquet_bloom.verbs.keys import Keys, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
@@ -92,7 +92,7 @@ class TableErasure:
     jobs: int | None
     storage_options: StorageOptions
     progress: Progress | None
-    ledger: Ledger | None = None
+    ledger: Recording | None = None
     write: Write = write_here
     pace: Pace = dataclasses.field(default_factory=lambda: Pace(None))
     chosen: ChosenPartitions | None = None
@@ -109,6 +109,8 @@ class TableErasure:
     """How many rows of each key were in the files that were searched one by one."""
     reading: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     """Held while deletes are read: the first to ask reads those of all files."""
+    proved: list[str] = dataclasses.field(default_factory=list)
+    """The live files that the search at the end found without a key."""
     is_committing: bool = False
     """Whether a commit is under way of which it is not known what became of it."""
 
@@ -129,6 +131,8 @@ class TableErasure:
             if todo:
                 self.table.prepare_erasure()
                 remove_leftovers(plan.source for _, plan in todo)
+                if self.ledger is not None:
+                    self.ledger.begin({file.path: self.held[file.path] for file, _ in todo})
             for start in range(0, len(todo), self.batch):
                 self._do(todo[start : start + self.batch])
             self.table.verify()
@@ -350,8 +354,12 @@ class TableErasure:
                 return file, error.with_traceback(None)
             return file, None
 
+        if self.ledger is not None:
+            self.ledger.note("refused", self.rows.values())
         tasks = list(zip(sources, found.files, strict=True))
         for file, error in map_in_order(searched, tasks, num_threads(self.jobs), threading.Event()):
+            if error is None:
+                self.proved.append(file.path)
             row = self.rows.get(file.recorded)
             if error is not None and (row is None or row.error is None):
                 self.rows[file.recorded] = FileErased(
@@ -409,6 +417,16 @@ class TableErasure:
             if keys:
                 found.append((version, keys))
         return found
+
+    def ending(self, unreferenced: Sequence[str]) -> Ending:
+        """Return what the ledger says of the table in the end."""
+        assert self.ledger is not None
+        rows = self.rows.values()
+        self.ledger.note("not proved", rows)
+        self.ledger.searched = [path for path in self.proved if path not in self.ledger.failed]
+        notes = [f"{row.path}: {note}" for row in rows for note in row.notes]
+        notes += [f"{path}: not searched, because no version has it" for path in unreferenced]
+        return Ending(self.table.snapshot.version, self.held_by(), self.table.cleanup, self.stale, notes)
 
     # ---- what is left behind ---------------------------------------------------------------
 

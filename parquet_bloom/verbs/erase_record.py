@@ -1,0 +1,402 @@
+"""What an erasure writes into its ledger: what it is about to erase, and in the end what it has erased.
+
+The ledger is written before the first file changes, and again at the end. A run that was killed leaves one that says
+what it had begun; the repeat continues it, and says of each file what has become of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import parquet_bloom
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, without_secrets
+from parquet_bloom.format.schema import LeafColumn
+from parquet_bloom.results import FailedFile, in_unicode
+from parquet_bloom.storage import system
+from parquet_bloom.storage.local_files import lock, new_file, statuses
+from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erased_values
+from parquet_bloom.verbs.erase_ledger import (
+    FAILED,
+    HASHED,
+    PLAIN,
+    LedgerHeader,
+    LedgerKeys,
+    LedgerRow,
+    LedgerStatus,
+    WrittenLedger,
+    key_names,
+    read_ledger,
+    secret_of,
+    write_ledger,
+)
+from parquet_bloom.verbs.keys import Keys, stored_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: `version` is the table's then.
+
+    `held_by` are earlier versions and the keys, by their indexes, of which they have rows until `expire_with`. `stale`
+    are indexes that still tell of keys.
+    """
+
+    version: int | None = None
+    held_by: Sequence[tuple[int, frozenset[int]]] = ()
+    expire_with: str | None = None
+    stale: Sequence[FailedFile] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Recording:
+    """Collects what a run erases, and writes its ledger."""
+
+    path: Path
+    column: str
+    keys: Keys
+    timezone: str | None
+    secret: bytes | None
+    """None for a ledger with the keys themselves."""
+    request: str | None = None
+    earlier: WrittenLedger | None = None
+    """The ledger of an earlier run, which this one continues."""
+    kind: str = "files"
+    paths: tuple[str, ...] = ()
+    where: str | None = None
+    version: int | None = None
+    """The table's before the run."""
+    intended: dict[str, Counter[int]] = field(default_factory=dict)
+    """The rows of each key, by the key's index, that are to leave the files that change."""
+    erased: dict[str, Counter[int]] = field(default_factory=dict)
+    """Those that have left."""
+    searched: Sequence[str] = ()
+    """The files that the search at the end found without a key."""
+    failed: dict[str, tuple[LedgerStatus, str]] = field(default_factory=dict)
+    """The files that were refused, or of which nothing could be proved, and why."""
+    is_over: bool = False
+    _names: Sequence[str] = ()
+    _began: str = ""
+    _like: list[os.stat_result] = field(default_factory=list)
+    _held: BinaryIO | None = None
+    """The ledger, locked: two runs must not write one."""
+    _stored: dict[tuple[LeafColumn, int, int], PlainKeys] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names, self._began = key_names(self.keys, self.secret), _now()
+
+    def rows_with(self, plan: ErasePlan) -> Counter[int]:
+        """Return how many rows of each key, by its index, are to leave the file of a plan."""
+        import pyarrow.compute as pc
+
+        assert plan.leaf is not None
+        rows: Counter[int] = Counter()
+        for array in erased_values(plan):
+            for value in pc.value_counts(array):
+                one = value["values"]
+                for key in self._of_value(plan.leaf, array, one, 0, len(self.keys)):
+                    rows[key] += value["counts"].as_py()
+        return rows
+
+    def _of_value(self, leaf: LeafColumn, like: Any, value: Any, start: int, stop: int) -> Iterator[int]:
+        """Yield the indexes of the keys between two that are stored as a value: several may be spelled differently."""
+        import pyarrow as pa
+
+        if start == stop or not self._between(leaf, start, stop).found_in(pa.array([value], like.type)).true_count:
+            return
+        if stop - start == 1:
+            yield start
+            return
+        middle = (start + stop) // 2
+        yield from self._of_value(leaf, like, value, start, middle)
+        yield from self._of_value(leaf, like, value, middle, stop)
+
+    def _between(self, leaf: LeafColumn, start: int, stop: int) -> PlainKeys:
+        if (leaf, start, stop) not in self._stored:
+            literals = self.keys.literals[start:stop]
+            part = replace(self.keys, shown=self.keys.shown.slice(start, stop - start), literals=literals)
+            self._stored[leaf, start, stop] = stored_keys(leaf, part, self.timezone)
+        return self._stored[leaf, start, stop]
+
+    # ---- the ledger --------------------------------------------------------------------------
+
+    def concerns(
+        self,
+        paths: Iterable[str],
+        files: Iterable[str],
+        *,
+        kind: str = "files",
+        where: str | None = None,
+        version: int | None = None,
+    ) -> None:
+        """Note what is erased from; raises `ValueError` if a ledger that is to be continued is about something else.
+
+        Only those who may read all of `files`, as far as these are local, may read the ledger.
+        """
+        self.paths = tuple(in_unicode(without_secrets(path)) for path in paths)
+        self.kind, self.where, self.version = kind, where, version
+        self.protect(path for path in files if "://" not in path)
+        if self.earlier is None:
+            return
+        header = self.earlier.header
+        assert header is not None
+        pairs = {
+            "table" if kind != "files" else "paths": ((header.kind, header.paths), (kind, self.paths)),
+            "column": (header.column, self.column),
+            "where": (header.where, where),
+            "timezone": (header.timezone, self.timezone),
+            "kind of keys": (header.algorithm, self._algorithm),
+            "keys": ({row.key for row in self.earlier.rows} - {None}, {*self._names}),
+            "request": (header.request or self.request, self.request or header.request),
+        }
+        if others := [name for name, (was, now) in pairs.items() if was != now]:
+            raise ValueError(f"{self.path} is the ledger of an erasure with another {others[0]}; name a new file")
+
+    def protect(self, files: Iterable[str | os.PathLike[str]]) -> None:
+        """Let only those read the ledger who may read all of these files."""
+        self._like += statuses(files)
+
+    @property
+    def _algorithm(self) -> str:
+        return PLAIN if self.secret is None else HASHED
+
+    def note(self, status: LedgerStatus, rows: Iterable[FileErased]) -> None:
+        """Note the files with an error that have none so far."""
+        for row in rows:
+            if row.error is not None:
+                self.failed.setdefault(row.path, (status, row.error))
+
+    def begin(self, intended: Mapping[str, Counter[int]]) -> None:
+        """Write which rows are to leave which files, before the first of these changes."""
+        self.intended |= intended
+        self._write(None)
+
+    def end(self, ending: Ending) -> LedgerHeader:
+        """Write what came of it; return what the ledger says of the run."""
+        header = self._write(ending)
+        self.is_over = True
+        return header
+
+    def hold(self) -> None:
+        """Lock the ledger, until it is replaced or the run ends; raises `ConcurrentChangeError` if another run has."""
+        file = self.path.open("rb")
+        try:
+            lock(file.fileno(), self.path)
+        except BlockingIOError:
+            file.close()
+            raise ConcurrentChangeError(f"another run is writing {self.path}") from None
+        self.release()
+        self._held = file
+
+    def release(self) -> None:
+        """Leave the ledger to the next run."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def _write(self, ending: Ending | None) -> LedgerHeader:
+        rows = list(self._rows(ending))
+        header = self._header(ending, rows)
+        replaces = self._held is not None
+        if not system.CAN_RENAME_OPEN_FILES:
+            self.release()
+        with new_file(self.path, replace=replaces, like=self._like) as file:
+            write_ledger(file, self.path, header, rows, self.secret)
+        self.hold()
+        return header
+
+    def _header(self, ending: Ending | None, rows: Sequence[LedgerRow]) -> LedgerHeader:
+        earlier = self.earlier.header if self.earlier is not None else None
+        failed = {row.file for row in rows if row.file and row.status in (*FAILED, "begun")}
+        held = [version for version, _ in ending.held_by] if ending is not None else []
+        return LedgerHeader(
+            outcome="begun" if ending is None else "incomplete" if failed else "complete",
+            written_by=f"parquet_bloom {parquet_bloom.__version__}",
+            request=self.request or (earlier.request if earlier is not None else None),
+            kind=self.kind,
+            paths=self.paths,
+            column=self.column,
+            where=self.where,
+            timezone=self.timezone,
+            algorithm=self._algorithm,
+            began=self._began if earlier is None else earlier.began,
+            ended=None if ending is None else _now(),
+            runs=1 if earlier is None else earlier.runs + 1,
+            version_before=self.version if earlier is None else earlier.version_before,
+            version_after=None if ending is None else ending.version,
+            held_by=tuple(_ranges(held)),
+            expire_with=ending.expire_with if ending is not None and held else None,
+            num_keys=len({*self._names}),
+            keys_nowhere=sum(row.status == "nowhere" for row in rows),
+            keys_not_known=sum(row.status == "not known" for row in rows),
+            files_failed=0 if ending is None else len(failed),
+            proof="not done" if ending is None else "failed" if self.failed else "passed",
+            files_searched=() if ending is None else tuple(map(in_unicode, self.searched)),
+            notes=() if ending is None else tuple(map(in_unicode, ending.notes)),
+        )
+
+    # ---- its rows ----------------------------------------------------------------------------
+
+    def _rows(self, ending: Ending | None) -> Iterator[LedgerRow]:
+        """Yield the rows of each key, and those of files; first what an earlier run has erased."""
+        failed = {in_unicode(file): why for file, why in self.failed.items()}
+        versions: dict[int, list[int]] = {}
+        for version, keys in () if ending is None else ending.held_by:
+            for key in keys:
+                versions.setdefault(key, []).append(version)
+        found: dict[str | None, list[LedgerRow]] = {}
+        fresh = [*self._of_run(is_over=ending is not None, failed=failed)]
+        again = {(row.key, row.file) for row in fresh}
+        for row in (*self._of_earlier(again, ending, failed), *fresh):
+            found.setdefault(row.key, []).append(row)
+        for name, key in {name: key for key, name in enumerate(self._names)}.items():
+            absent: LedgerStatus = "begun" if ending is None else "not known" if failed else "nowhere"
+            held = tuple(_ranges(versions.get(key, ())))
+            for row in found.get(name) or [self._row(name, None, 0, absent)]:
+                if ending is not None:
+                    row = replace(row, version_after=row.version_after or ending.version, held_by=held)
+                yield replace(row, expire_with=ending.expire_with) if ending is not None and held else row
+        yield from found.get(None, ())
+        if ending is not None:
+            live = () if ending.version is None else (str(ending.version),)
+            for file, (status, reason) in failed.items():
+                row = self._row(None, file, 0, status, reason)
+                yield replace(row, version_after=ending.version, held_by=live)
+            for index in ending.stale:
+                yield self._row(None, in_unicode(index.path), 0, "refused", in_unicode(index.error))
+
+    def _of_run(self, *, is_over: bool, failed: Mapping[str, tuple[LedgerStatus, str]]) -> Iterator[LedgerRow]:
+        """Yield what this run has erased, or is about to, or was refused to; with a key, or of a file that had none."""
+        for file, counts in {**self.intended, **self.erased}.items():
+            name = in_unicode(file)
+            for key in counts or (None,):  # only a dictionary had a key
+                of = None if key is None else self._names[key]
+                rows = 0 if key is None else counts[key]
+                if file in self.erased:
+                    yield self._row(of, name, rows, "rewritten" if key is None else "erased")
+                elif not is_over:
+                    yield self._row(of, name, rows, "begun")
+                elif name in failed and of is not None:
+                    yield self._row(of, name, 0, "refused", failed[name][1])
+
+    def _of_earlier(
+        self,
+        again: set[tuple[str | None, str | None]],
+        ending: Ending | None,
+        failed: Mapping[str, tuple[LedgerStatus, str]],
+    ) -> Iterator[LedgerRow]:
+        """Yield what an earlier run has erased, or begun to erase, unless it is erased `again`."""
+        for row in () if self.earlier is None else self.earlier.rows:
+            if row.status in ("erased", "rewritten", "gone"):
+                yield row
+            elif row.status == "begun" and row.file is not None and (row.key, row.file) not in again:
+                if ending is not None:
+                    now: LedgerStatus = "begun" if row.file in failed else "gone"
+                    row = replace(row, status=now, reason=failed[row.file][1] if row.file in failed else None)
+                yield row
+
+    def _row(
+        self, key: str | None, file: str | None, rows: int, status: LedgerStatus, reason: str | None = None
+    ) -> LedgerRow:
+        return LedgerRow(key, file, rows, self.version, None, _now(), where=self.where, status=status, reason=reason)
+
+
+@contextlib.contextmanager
+def recording(
+    path: str | os.PathLike[str] | None,
+    column: str,
+    keys: Keys,
+    timezone: str | None,
+    *,
+    secret: str | bytes | None,
+    written: LedgerKeys,
+    request: str | None,
+    like: Any,
+) -> Iterator[Recording | None]:
+    """Give what writes the ledger of a run, if it is to have one; of a run that failed, it says what is known.
+
+    Raises what would keep it from being written, before anything is erased. The ledger of a run that did not end, or
+    not well, is continued. Only those who may read `like`, if that is a path, may read it.
+    """
+    if path is None:
+        if request is not None:
+            raise ValueError("request= is written to a ledger; it needs ledger=")
+        yield None
+        return
+    record = _opened(Path(path).expanduser(), column, keys, timezone, secret, written, request)
+    try:
+        record.protect([like] if isinstance(like, os.PathLike) else ())
+        if os.path.lexists(record.path):
+            record.hold()
+            record.earlier = _unfinished(record)
+            record.protect([record.path])
+        yield record
+    except BaseException:
+        if record.intended and not record.is_over:
+            with contextlib.suppress(Exception):
+                record.begin({})
+        raise
+    finally:
+        record.release()
+
+
+def _opened(
+    path: Path,
+    column: str,
+    keys: Keys,
+    timezone: str | None,
+    secret: str | bytes | None,
+    written: LedgerKeys,
+    request: str | None,
+) -> Recording:
+    if path.suffix not in (".json", ".parquet"):
+        raise ValueError(f"ledger= must end in .json or .parquet, not {path}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} is not a directory")
+    if written not in ("hmac", "plain"):
+        raise ValueError(f"ledger_keys= must be 'hmac' or 'plain', not {written!r}")
+    return Recording(path, column, keys, timezone, secret_of(secret) if written == "hmac" else None, request)
+
+
+def _unfinished(record: Recording) -> WrittenLedger:
+    """Return the ledger that is there, if it is one that can be continued."""
+    path, earlier = record.path, None
+    with contextlib.suppress(CorruptFileError):
+        earlier = read_ledger(path)
+    if earlier is None or earlier.header is None or earlier.header.outcome == "complete":
+        raise FileExistsError(f"{path} already exists; a ledger is not overwritten")
+    if earlier.digest != earlier.computed:
+        raise ValueError(f"{path} was changed after it was written, so it is not continued; name a new file")
+    if record.secret is not None and not earlier.is_sealed_by(record.secret):
+        raise ValueError(f"{path} was written with another secret, so it is not continued; name a new file")
+    return earlier
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _ranges(versions: Iterable[int]) -> Iterator[str]:
+    """Yield versions as text, those that follow each other as a range."""
+    run: list[int] = []
+    for version in sorted(versions):
+        if run and version != run[-1] + 1:
+            yield _range(run)
+            run = []
+        run.append(version)
+    if run:
+        yield _range(run)
+
+
+def _range(run: Sequence[int]) -> str:
+    return str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+
+
+__all__ = ["Ending", "Recording", "recording"]
