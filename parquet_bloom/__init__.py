@@ -40,7 +40,17 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.drop import Dropped, FileDropped, drop
     from parquet_bloom.verbs.erase import Erased, erase
     from parquet_bloom.verbs.erase_files import ErasureStatus, FileErased
-    from parquet_bloom.verbs.erase_ledger import LedgerKeys
+    from parquet_bloom.verbs.erase_ledger import (
+        KeyStatus,
+        LedgerCheck,
+        LedgerHeader,
+        LedgerKeys,
+        LedgerOutcome,
+        LedgerProof,
+        LedgerRow,
+        LedgerStatus,
+        check_ledger,
+    )
     from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
@@ -102,7 +112,14 @@ _HOMES = {
     "IndexState": "verbs.index",
     "IndexedColumn": "filters.index",
     "Inspection": "verbs.inspect",
+    "KeyStatus": "verbs.erase_ledger",
+    "LedgerCheck": "verbs.erase_ledger",
+    "LedgerHeader": "verbs.erase_ledger",
     "LedgerKeys": "verbs.erase_ledger",
+    "LedgerOutcome": "verbs.erase_ledger",
+    "LedgerProof": "verbs.erase_ledger",
+    "LedgerRow": "verbs.erase_ledger",
+    "LedgerStatus": "verbs.erase_ledger",
     "Limits": "storage.drive",
     "LiteralError": "errors",
     "Lookup": "verbs.lookup",
@@ -135,6 +152,7 @@ _HOMES = {
     "absent": "verbs.absent",
     "add": "verbs.add",
     "advise": "verbs.advise",
+    "check_ledger": "verbs.erase_ledger",
     "col": "predicates.tree",
     "demo": "verbs.demo",
     "drop": "verbs.drop",
@@ -185,7 +203,14 @@ __all__ = [
     "IndexState",
     "IndexedColumn",
     "Inspection",
+    "KeyStatus",
+    "LedgerCheck",
+    "LedgerHeader",
     "LedgerKeys",
+    "LedgerOutcome",
+    "LedgerProof",
+    "LedgerRow",
+    "LedgerStatus",
     "Limits",
     "LiteralError",
     "Lookup",
@@ -217,6 +242,7 @@ __all__ = [
     "absent",
     "add",
     "advise",
+    "check_ledger",
     "col",
     "demo",
     "drop",

@@ -72,6 +72,7 @@ from parquet_bloom.cli.output import (
     print_found,
     print_index,
     print_inspection,
+    print_ledger,
     print_path,
     print_probe,
     print_pruning,
@@ -764,13 +765,14 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
     "--ledger",
     metavar="FILE",
     help="Write a .json or .parquet file that tells of each key from which files its rows went. Keys are hashed with "
-    "the secret in PARQUET_BLOOM_LEDGER_SECRET.",
+    "the secret in PARQUET_BLOOM_LEDGER_SECRET. The ledger of a run that failed is continued.",
 )
 @click.option(
     "--ledger-keys",
     type=click.Choice(["hmac", "plain"]),
     help="Write the keys themselves to the ledger with plain. [default: hmac]",
 )
+@click.option("--request", metavar="ID", help="What you call the request for deletion; the ledger names it.")
 @dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @jobs_option
@@ -905,6 +907,31 @@ def sql(statement: str, output_format: str, storage: tuple[str, ...], **options:
         state = parquet_bloom.execute(statement, storage_options=storage_options(storage), progress=progress, **options)
     print_index(state, output_format)
     end_with(ERROR if state.errors else MATCH)
+
+
+@main.group()
+def ledger() -> None:
+    """Read the ledgers of `erase --ledger`."""
+
+
+@ledger.command("check", short_help="Prove that a ledger is as it was written, and show what it says.")
+@click.argument("file", metavar="FILE", shell_complete=complete_path)
+@click.option("--key", metavar="KEY", help="Was this key erased, and from which files? Spell it as for `erase`.")
+@format_options
+def ledger_check(file: str, key: str | None, output_format: str) -> None:
+    """Prove that a ledger is as it was written, and show what it says.
+
+    Keys that are hashed, and the seal, need the secret in PARQUET_BLOOM_LEDGER_SECRET. The exit code is 1 if the ledger
+    was changed, or if it does not say that everything, or the key, was erased.
+
+    \b
+    Examples:
+      parquet-bloom ledger check erased.json
+      parquet-bloom ledger check erased.json --key 28ffad1b05bb
+    """
+    checked = parquet_bloom.check_ledger(file, key)
+    print_ledger(checked, output_format)
+    end_with(NO_MATCH if checked.findings else MATCH)
 
 
 @main.group()

@@ -36,6 +36,7 @@ OPTIONS = {
     "price": "--price",
     "queries": "--queries",
     "readers": "--readers",
+    "request": "--request",
     "restore": "--restore",
     "storage_options": "--storage-option",
     "table": "--table",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.advise import Advice, ColumnAdvice
     from parquet_bloom.verbs.drop import Dropped
     from parquet_bloom.verbs.erase import Erased
+    from parquet_bloom.verbs.erase_ledger import LedgerCheck, LedgerHeader
     from parquet_bloom.verbs.find import Found
     from parquet_bloom.verbs.index import IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
@@ -753,7 +754,50 @@ def print_erased(erased: Erased) -> None:
         say(f"{path}: no version of the table has this file, which a run that was killed has left", color="yellow")
     for note in erased.notes:
         say(note, color="yellow")
+    if erased.ledger:
+        say(f"ledger written: {erased.ledger}")
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
+
+
+def print_ledger(checked: LedgerCheck, output_format: str) -> None:
+    """Print what a ledger says, and what speaks against it."""
+    if output_format != "table":
+        print_rows(checked, output_format, checked.rows)
+    else:
+        if checked.header is not None:
+            _print_header(checked, checked.header)
+        if checked.key_status is not None:
+            say(f"the key: {checked.key_status}", 2)
+        for row in checked.rows:
+            if row.file and (checked.key_status is not None or row.status in ("refused", "not proved", "begun")):
+                rows = f", {count_text(row.rows_erased, 'row')}" if row.rows_erased else ""
+                say(f"{row.file}: {row.status}{rows}{f': {row.reason}' if row.reason else ''}", 4)
+    for note in checked.notes:
+        say(note, color="yellow", err=True)
+    for finding in checked.findings:
+        _refuse(checked.path, finding)
+
+
+def _print_header(checked: LedgerCheck, header: LedgerHeader) -> None:
+    from parquet_bloom.verbs.erase_ledger import still_held
+
+    of = f"the {header.kind} table " if header.version_before is not None else ""
+    say(f"{checked.path}: {header.outcome}; as it was written ({checked.digest})")
+    say(f"{header.column} in {of}{', '.join(header.paths)}{f' where {header.where}' if header.where else ''}", 2)
+    if header.request:
+        say(f"request {header.request}", 2)
+    runs = f", in {count_text(header.runs, 'run')}" if header.runs > 1 else ""
+    say(f"{header.written_by}, {header.began} to {header.ended or '?'}{runs}", 2)
+    said = [count_text(header.num_keys, "key"), f"{header.keys_nowhere:,} in no file"]
+    said += [f"{header.keys_not_known:,} not known"] if header.keys_not_known else []
+    say(f"{', '.join(said)}; keys: {header.algorithm}", 2)
+    say(
+        f"{count_text(len(header.files_searched), 'file')} searched at the end, without a key; proof: {header.proof}", 2
+    )
+    if header.version_before is not None:
+        say(f"version {header.version_before} before, {header.version_after or '?'} after", 2)
+    if header.held_by:
+        say(still_held(header.held_by, header.expire_with), 2, color="yellow")
 
 
 def print_recovered(recovered: Recovered) -> None:

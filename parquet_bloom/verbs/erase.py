@@ -44,7 +44,7 @@ from parquet_bloom.verbs.erase_files import (
     preview_erasure,
     require_no_key,
 )
-from parquet_bloom.verbs.erase_ledger import LedgerHeader, LedgerKeys
+from parquet_bloom.verbs.erase_ledger import LedgerHeader, LedgerKeys, still_held
 from parquet_bloom.verbs.erase_record import Ending, Recording, recording
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import noted, purge
@@ -376,34 +376,26 @@ def erase_from_table(
         files = [file.path for file in snapshot.files]
         record.concerns([snapshot.root], files, kind=snapshot.kind, where=shown, version=before)
     work.run(dry_run=dry_run, strict=strict)
-    after, left, notes, header = work.table.snapshot, (), [], None
+    after, header = work.table.snapshot, None
+    left: list[str] = []
+    notes: list[str] = []
     if not dry_run:
         work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
-        left = tuple(work.unreferenced())
+        left = work.unreferenced()
         if record is not None:
             header = record.end(work.ending(left))
             notes += _incomplete(header)
-    held = (str(before),) if before != after.version else ()
-    if held := held if header is None else header.held_by:
-        notes.append(f"{_versions(held)} the rows until {work.table.cleanup}")
+    held = [str(before)] if before != after.version else []
+    if held := held if header is None else [*header.held_by]:
+        notes.append(still_held(held, work.table.cleanup))
     if shown is not None:
         notes.append(f"only the partitions where {shown} were searched; others may still have rows with the keys")
     if before != after.version:
         notes.append(work.table.streams)
     return Erased(
-        *(tuple(work.rows.values()), tuple(work.stale), before, after.version, left, shown, tuple(notes)),
+        *(tuple(work.rows.values()), tuple(work.stale), before, after.version, tuple(left), shown, tuple(notes)),
         ledger=None if header is None or record is None else str(record.path),
     )
-
-
-def _versions(held: Sequence[str]) -> str:
-    """Return which versions still hold rows, as the beginning of a sentence."""
-    more = f" and {len(held) - _NAMED:,} more" if len(held) > _NAMED else ""
-    is_one = len(held) == 1 and held[0].isdigit()
-    return f"version{'' if is_one else 's'} {', '.join(held[:_NAMED])}{more} still {'holds' if is_one else 'hold'}"
-
-
-_NAMED = 5
 
 
 def refuse_options(**options: Any) -> None:

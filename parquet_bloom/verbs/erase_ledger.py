@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, ClassVar, Literal
 
 from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.results import Record, Table, arrow_schema, count_text, from_row, to_row
+from parquet_bloom.storage.listing import PathLike
 from parquet_bloom.values.encoding import literal_text
 from parquet_bloom.verbs.keys import Keys, read_keys
 
@@ -43,6 +44,9 @@ LedgerStatus = Literal["begun", "erased", "rewritten", "gone", "nowhere", "not k
 
 LedgerOutcome = Literal["begun", "complete", "incomplete"]
 """What came of the run."""
+
+LedgerProof = Literal["passed", "failed", "not done"]
+"""What came of the search at the end."""
 
 FAILED = ("refused", "not proved")
 """What a row says of a file that may still have rows with keys."""
@@ -112,9 +116,19 @@ class LedgerHeader(Record):
     keys_nowhere: int
     keys_not_known: int
     files_failed: int
-    proof: Literal["passed", "failed", "not done"]
+    proof: LedgerProof
     files_searched: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def still_held(versions: Sequence[str], until: str | None) -> str:
+    """Return the sentence that says which versions, as numbers or ranges, still have rows, and what removes these."""
+    named = ", ".join(versions[:_NAMED]) + (f" and {len(versions) - _NAMED:,} more" if len(versions) > _NAMED else "")
+    is_one = len(versions) == 1 and "-" not in versions[0]
+    return f"{f'version {named} still holds' if is_one else f'versions {named} still hold'} the rows until {until}"
+
+
+_NAMED = 5
 
 
 # ---- written ledgers ---------------------------------------------------------------------
@@ -139,7 +153,7 @@ class WrittenLedger:
         return self.seal == _seal(secret, self.computed)
 
 
-def read_ledger(path: str | os.PathLike[str]) -> WrittenLedger:
+def read_ledger(path: PathLike) -> WrittenLedger:
     """Return a ledger, whether or not its digest is right; raises `CorruptFileError` for what is no ledger."""
     import pyarrow as pa
 
@@ -195,7 +209,8 @@ def _typed(record: type[Record], rows: list[dict[str, Any]]) -> list[dict[str, A
     """Return rows with all fields of a record; raises an error of Arrow's for a value of another type."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist(rows, arrow_schema(record)).to_pylist()
+    typed: list[dict[str, Any]] = pa.Table.from_pylist(rows, arrow_schema(record)).to_pylist()
+    return typed
 
 
 def _digest(said: Mapping[str, Any]) -> str:
@@ -296,9 +311,7 @@ class LedgerCheck(Table):
         return self.findings
 
 
-def check_ledger(
-    path: str | os.PathLike[str], key: Any = None, *, ledger_secret: str | bytes | None = None
-) -> LedgerCheck:
+def check_ledger(path: PathLike, key: Any = None, *, ledger_secret: str | bytes | None = None) -> LedgerCheck:
     """Return what the ledger of an erasure says, after proving that it says what was written.
 
     Its digest is computed again, and with the secret its seal as well, which nobody else can compute.
@@ -406,6 +419,7 @@ __all__ = [
     "LedgerHeader",
     "LedgerKeys",
     "LedgerOutcome",
+    "LedgerProof",
     "LedgerRow",
     "LedgerStatus",
     "WrittenLedger",

@@ -84,6 +84,7 @@ class Recording:
     is_over: bool = False
     _names: Sequence[str] = ()
     _began: str = ""
+    _time: str = ""
     _like: list[os.stat_result] = field(default_factory=list)
     _held: BinaryIO | None = None
     """The ledger, locked: two runs must not write one."""
@@ -202,6 +203,7 @@ class Recording:
             self._held = None
 
     def _write(self, ending: Ending | None) -> LedgerHeader:
+        self._time = _now()
         rows = list(self._rows(ending))
         header = self._header(ending, rows)
         replaces = self._held is not None
@@ -227,7 +229,7 @@ class Recording:
             timezone=self.timezone,
             algorithm=self._algorithm,
             began=self._began if earlier is None else earlier.began,
-            ended=None if ending is None else _now(),
+            ended=None if ending is None else self._time,
             runs=1 if earlier is None else earlier.runs + 1,
             version_before=self.version if earlier is None else earlier.version_before,
             version_after=None if ending is None else ending.version,
@@ -305,7 +307,9 @@ class Recording:
     def _row(
         self, key: str | None, file: str | None, rows: int, status: LedgerStatus, reason: str | None = None
     ) -> LedgerRow:
-        return LedgerRow(key, file, rows, self.version, None, _now(), where=self.where, status=status, reason=reason)
+        return LedgerRow(
+            key, file, rows, self.version, None, self._time, where=self.where, status=status, reason=reason
+        )
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import FailedFile, Table, count_text, size_text
 from parquet_bloom.storage.listing import PathLike, StorageOptions
-from parquet_bloom.storage.local_files import new_file, refuse_parquet
+from parquet_bloom.storage.local_files import new_file, refuse_parquet, statuses
 from parquet_bloom.tables import files_to_show, is_table, listed_paths
 from parquet_bloom.verbs.advise import Advice, advise
 from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect_sources
@@ -85,7 +85,8 @@ def report(
 ) -> Report:
     """Write one HTML page that shows what filters cost, whether they work, and which engines can use them.
 
-    The page needs no network and no other file. It needs the extra `[report]`.
+    The page needs no network and no other file. Only those may read it who may read all of the local files. It needs
+    the extra `[report]`.
 
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB. Of a
@@ -174,7 +175,8 @@ def report(
         advice=None if advised is None else advised.rows,
     )
     written = page(contents).encode()
-    with new_file(target, replace=force) as file:
+    like = statuses(source.path for source in sources if source.is_local)
+    with new_file(target, replace=force, like=like) as file:
         file.write(written)
     return Report(str(target), len(written), inspection, verified, pruning, advised)
 

@@ -432,7 +432,7 @@ def test_help_has_examples_that_parse(verb):
 def test_the_list_of_commands_is_whole():
     ran = CliRunner().invoke(main, ["--help"], terminal_width=80)
     assert ran.exit_code == 0
-    assert set(main.commands) == {*VERBS, "demo", "sql", "index"}
+    assert set(main.commands) == {*VERBS, "demo", "sql", "index", "ledger"}
     assert "..." not in ran.output.partition("Commands:")[2]
     assert max(map(len, ran.output.splitlines())) <= 80
 
