@@ -44,7 +44,7 @@ from parquet_bloom.verbs.erase_files import (
     preview_erasure,
     require_no_key,
 )
-from parquet_bloom.verbs.erase_ledger import LedgerHeader, LedgerKeys, still_held
+from parquet_bloom.verbs.erase_ledger import LedgerKeys, still_held
 from parquet_bloom.verbs.erase_record import Ending, Recording, recording
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import noted, purge
@@ -234,22 +234,19 @@ def erase(
         stale = tuple(refresh_indexes(sources, jobs, storage_options, paths, index))
         if record is None or dry_run:
             return Erased(rows, stale)
-        unnamed = {source.name for source in sources} - {row.path for row in rows}
-        notes = [f"{path}: not searched, because it is not Parquet" for path in sorted(unnamed)]
-        header = record.end(Ending(stale=stale, notes=[*notes, *_notes(rows)]))
-        return Erased(rows, stale, notes=tuple(_incomplete(header)), ledger=str(record.path))
+        others = {source.name for source in sources} - {row.path for row in rows}
+        notes = [f"{path}: not searched, because it is not Parquet" for path in sorted(others)]
+        notes += (f"{row.path}: {note}" for row in rows for note in row.notes)
+        record.end(Ending(stale=stale, notes=notes))
+        return Erased(rows, stale, notes=tuple(_incomplete(record)), ledger=str(record.path))
 
 
-def _notes(rows: Iterable[FileErased]) -> Iterator[str]:
-    return (f"{row.path}: {note}" for row in rows for note in row.notes)
-
-
-def _incomplete(header: LedgerHeader) -> Iterator[str]:
-    """Yield why a ledger is not complete."""
-    if header.files_failed:
-        files = count_text(header.files_failed, "file")
-        live = "" if header.version_after is None else f" in version {header.version_after}, which is live"
-        yield f"the ledger is incomplete: {files}{live} may still have rows with the keys"
+def _incomplete(record: Recording, version: int | None = None) -> Iterator[str]:
+    """Yield why a ledger is not complete; `version` is the live one of a table."""
+    if record.failed:
+        files = count_text(len(record.failed), "file")
+        of = "" if version is None else f" of version {version}, which is live,"
+        yield f"the ledger is incomplete: {files}{of} may still have rows with the keys"
 
 
 def erase_rows(
@@ -280,8 +277,7 @@ def erase_rows(
     )
     refuse_tables(sources)
     if record is not None:
-        named = given if filesystem is not None else map(_absolute, given)
-        record.concerns(map(os.fspath, named), [source.path for source in sources if source.is_local])
+        record.concerns(_absolute(given, filesystem), [source.path for source in sources if source.is_local])
     search = Search(
         path,
         read,
@@ -296,9 +292,9 @@ def erase_rows(
     raise_refusals(plans, strict=strict)
     if dry_run:
         return [], tuple(preview_erasure(plan) for plan in plans)
-    of_keys = {} if record is None else {plan.source.name: record.rows_with(plan) for plan in plans if plan.has_work}
+    of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans if plan.has_work}
     if record is not None and of_keys:
-        record.begin(of_keys)
+        record.begin({_in_full(source): counts for source, counts in of_keys.items()})
     tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
@@ -308,24 +304,24 @@ def erase_rows(
             plan.notes += summaries_above(plan.source, _SUMMARY)
             row = erase_file(plan, stop=stop, count=count)
         if record is not None:
-            record.erased[plan.source.name] = of_keys[plan.source.name]
+            record.erased[_in_full(plan.source)] = of_keys[plan.source]
         return row
 
     rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
     if record is not None:
         left = {plan.source.name for plan in plans if plan.is_left}
         rows = tuple(replace(row, status="refused", error=UNFAMILIAR) if row.path in left else row for row in rows)
-        record.note("refused", rows)
+        names = {source.name: _in_full(source) for source in sources}
+        record.note("refused", rows, names)
         rows = _proved(rows, plans, search, jobs)
-        record.note("not proved", rows)
-        record.searched = [row.path for row in rows if row.error is None and row.status != "removed"]
+        record.note("not proved", rows, names)
+        record.searched = [names[row.path] for row in rows if row.error is None and row.status != "removed"]
     return sources, rows
 
 
-def _absolute(path: PathLike) -> str:
-    """Return a local path from the root, and a URL as it is: the ledger is read elsewhere."""
-    name = os.fspath(path)
-    return name if "://" in name else str(Path(name).expanduser().absolute())
+def _in_full(source: Source) -> str:
+    """Return what a ledger, which is read elsewhere, calls a file."""
+    return source.path if source.is_local else source.name
 
 
 def erase_from_table(
@@ -384,7 +380,7 @@ def erase_from_table(
         left = work.unreferenced()
         if record is not None:
             header = record.end(work.ending(left))
-            notes += _incomplete(header)
+            notes += _incomplete(record, after.version)
     held = [str(before)] if before != after.version else []
     if held := held if header is None else [*header.held_by]:
         notes.append(still_held(held, work.table.cleanup))
@@ -396,6 +392,13 @@ def erase_from_table(
         *(tuple(work.rows.values()), tuple(work.stale), before, after.version, tuple(left), shown, tuple(notes)),
         ledger=None if header is None or record is None else str(record.path),
     )
+
+
+def _absolute(paths: Iterable[PathLike], filesystem: Any) -> Iterator[str]:
+    """Yield local paths from the root, and others as they are."""
+    for path in paths:
+        name = os.fspath(path)
+        yield name if filesystem is not None or "://" in name else str(Path(name).expanduser().absolute())
 
 
 def refuse_options(**options: Any) -> None:

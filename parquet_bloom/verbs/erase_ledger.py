@@ -236,7 +236,9 @@ def write_ledger(
     import pyarrow.parquet as pq
 
     table = pa.Table.from_pylist(said.pop("rows"), arrow_schema(LedgerRow))
-    pq.write_table(table.replace_schema_metadata({_ENTRY: json.dumps(said)}), file, store_schema=False)
+    with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({_ENTRY: json.dumps(said)})
 
 
 def _as_json(said: dict[str, Any]) -> str:
@@ -282,7 +284,7 @@ def _bytes(keys: Keys, number: int) -> bytes:
 
 # ---- checking ----------------------------------------------------------------------------
 
-KeyStatus = Literal["erased", "nowhere", "still there", "not known", "not in the ledger"]
+KeyStatus = Literal["erased", "nowhere", "refused", "not known", "not in the ledger"]
 """What a ledger says of a key."""
 
 
@@ -291,7 +293,7 @@ class LedgerCheck(Table):
     """What a ledger says, and whether that can be believed: `findings` are what speaks against it.
 
     `header` is None for a ledger of an older version. With a key, `rows` are its rows and those of files that were
-    refused or not proved, and `key_status` is `erased`, `nowhere`, `still there`, `not known` or `not in the ledger`.
+    refused or not proved, and `key_status` is `erased`, `nowhere`, `refused`, `not known` or `not in the ledger`.
     Of a ledger that was changed nothing is repeated: it has no header and no rows. `notes` say what was not checked.
     """
 
@@ -362,7 +364,7 @@ def check_ledger(path: PathLike, key: Any = None, *, ledger_secret: str | bytes 
         findings.append(_UNFINISHED if header.outcome == "begun" else _incomplete(header))
     rows, status = written.rows, None
     if key is not None:
-        names = {*key_names(read_keys(_spellings(key), header.column if header else "key"), secret)}
+        names = {name for one in _spellings(key) for name in key_names(read_keys([one], ""), secret)}
         found = [row for row in rows if row.key in names]
         status = _key_status(found)
         rows = (*found, *(row for row in rows if row.key is None and row.status in FAILED))
@@ -404,7 +406,7 @@ def _key_status(rows: Sequence[LedgerRow]) -> KeyStatus:
     if not found:
         return "not in the ledger"
     if "refused" in found:
-        return "still there"
+        return "refused"
     if found & {"begun", "not known"}:
         return "not known"
     return "nowhere" if found == {"nowhere"} else "erased"

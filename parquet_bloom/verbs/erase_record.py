@@ -168,11 +168,11 @@ class Recording:
     def _algorithm(self) -> str:
         return PLAIN if self.secret is None else HASHED
 
-    def note(self, status: LedgerStatus, rows: Iterable[FileErased]) -> None:
-        """Note the files with an error that have none so far."""
+    def note(self, status: LedgerStatus, rows: Iterable[FileErased], names: Mapping[str, str] | None = None) -> None:
+        """Note the files with an error that have none so far, by their `names`, if they have others."""
         for row in rows:
             if row.error is not None:
-                self.failed.setdefault(row.path, (status, row.error))
+                self.failed.setdefault(row.path if names is None else names[row.path], (status, row.error))
 
     def begin(self, intended: Mapping[str, Counter[int]]) -> None:
         """Write which rows are to leave which files, before the first of these changes."""
@@ -211,7 +211,8 @@ class Recording:
             self.release()
         with new_file(self.path, replace=replaces, like=self._like) as file:
             write_ledger(file, self.path, header, rows, self.secret)
-        self.hold()
+        if ending is None:
+            self.hold()
         return header
 
     def _header(self, ending: Ending | None, rows: Sequence[LedgerRow]) -> LedgerHeader:
