@@ -182,7 +182,7 @@ def _in_parquet(data: bytes) -> dict[str, Any]:
     return {**json.loads(header), "rows": table.to_pylist()}
 
 
-_ENTRY = b"parquet_bloom.ledger"
+_ENTRY = b"parquet-bloom.ledger"
 """The entry of a Parquet ledger's key-value metadata with all that a JSON ledger has beside its rows."""
 
 

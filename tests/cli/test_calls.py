@@ -20,7 +20,7 @@ from parquet_bloom.format.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "report", "advise", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
 OTHERS = (
-    "absent",
+    *("absent", "check_ledger"),
     *("demo", "execute", "index.create", "index.refresh", "index.drop", "index.show"),
     *("hudi.add_filter", "paimon.write_index", "paimon.attach_index"),
 )
@@ -184,6 +184,12 @@ def spark_calls(monkeypatch, tmp_path):
             "erase a -c x -k k -y --ledger l.json --ledger-keys plain",
             "erase(['a'], 'x', Path('k'), ledger='l.json', ledger_keys='plain')",
         ),
+        (
+            "erase a -c x -k k -y --ledger l.json --request R-1",
+            "erase(['a'], 'x', Path('k'), ledger='l.json', request='R-1')",
+        ),
+        ("ledger check l.json", "check_ledger('l.json')"),
+        ("ledger check l.json --key 007 --json", "check_ledger('l.json', '007')"),
         (
             "erase n.t -c x -k k -y --table iceberg --catalog prod",
             "erase('n.t', 'x', Path('k'), table='iceberg', catalog='prod')",
