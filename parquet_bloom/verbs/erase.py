@@ -272,12 +272,16 @@ def erase_rows(
     read = read_keys(keys, path[-1])
     require_no_null(read)
     given = listed(paths)
+    if record is not None:
+        full = [*_absolute(given, filesystem)]
+        record.concerns(full)
+        given = [path for path, name in zip(given, full, strict=True) if not _is_gone(path, name, record)]
     sources, _ = find_with_targets(
         *(given, None), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
     refuse_tables(sources)
     if record is not None:
-        record.concerns(_absolute(given, filesystem), [source.path for source in sources if source.is_local])
+        record.protect(source.path for source in sources if source.is_local)
     search = Search(
         path,
         read,
@@ -294,7 +298,8 @@ def erase_rows(
         return [], tuple(preview_erasure(plan) for plan in plans)
     of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans if plan.has_work}
     if record is not None and of_keys:
-        record.begin({_in_full(source): counts for source, counts in of_keys.items()})
+        removals = [_in_full(plan.source) for plan in plans if plan.has_work and plan.empties]
+        record.begin({_in_full(source): counts for source, counts in of_keys.items()}, removals)
     tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
@@ -316,7 +321,13 @@ def erase_rows(
         rows = _proved(rows, plans, search, jobs)
         record.note("not proved", rows, names)
         record.searched = [names[row.path] for row in rows if row.error is None and row.status != "removed"]
+        lost = [FileErased(path, "refused", error=_LOST) for path in record.lost()]
+        record.note("refused", lost)
+        rows = (*rows, *lost)
     return sources, rows
+
+
+_LOST = "an earlier run had begun to erase rows from it, and it was not found"
 
 
 def _in_full(source: Source) -> str:
@@ -370,7 +381,8 @@ def erase_from_table(
     if record is not None:
         snapshot = work.table.snapshot
         files = [file.path for file in snapshot.files]
-        record.concerns([snapshot.root], files, kind=snapshot.kind, where=shown, version=before)
+        record.concerns([snapshot.root], kind=snapshot.kind, where=shown, version=before)
+        record.protect(path for path in files if "://" not in path)
     work.run(dry_run=dry_run, strict=strict)
     after, header = work.table.snapshot, None
     left: list[str] = []
@@ -399,6 +411,17 @@ def _absolute(paths: Iterable[PathLike], filesystem: Any) -> Iterator[str]:
     for path in paths:
         name = os.fspath(path)
         yield name if filesystem is not None or "://" in name else str(Path(name).expanduser().absolute())
+
+
+def _is_gone(path: PathLike, name: str, record: Recording) -> bool:
+    """Return whether a path names nothing because an earlier run removed its files."""
+    if not record.has_removed(name):
+        return False
+    try:
+        find(path)
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def refuse_options(**options: Any) -> None:

@@ -75,8 +75,10 @@ class Recording:
     """The table's before the run."""
     intended: dict[str, Counter[int]] = field(default_factory=dict)
     """The rows of each key, by the key's index, that are to leave the files that change."""
+    removals: set[str] = field(default_factory=set)
+    """Those of the files that are to be removed, because they have no other rows."""
     erased: dict[str, Counter[int]] = field(default_factory=dict)
-    """Those that have left."""
+    """The rows that have left."""
     searched: Sequence[str] = ()
     """The files that the search at the end found without a key."""
     failed: dict[str, tuple[LedgerStatus, str]] = field(default_factory=dict)
@@ -129,21 +131,11 @@ class Recording:
     # ---- the ledger --------------------------------------------------------------------------
 
     def concerns(
-        self,
-        paths: Iterable[str],
-        files: Iterable[str],
-        *,
-        kind: str = "files",
-        where: str | None = None,
-        version: int | None = None,
+        self, paths: Iterable[str], *, kind: str = "files", where: str | None = None, version: int | None = None
     ) -> None:
-        """Note what is erased from; raises `ValueError` if a ledger that is to be continued is about something else.
-
-        Only those who may read all of `files`, as far as these are local, may read the ledger.
-        """
+        """Note what is erased from; raises `ValueError` if a ledger that is to be continued is about something else."""
         self.paths = tuple(in_unicode(without_secrets(path)) for path in paths)
         self.kind, self.where, self.version = kind, where, version
-        self.protect(path for path in files if "://" not in path)
         if self.earlier is None:
             return
         header = self.earlier.header
@@ -174,9 +166,24 @@ class Recording:
             if row.error is not None:
                 self.failed.setdefault(row.path if names is None else names[row.path], (status, row.error))
 
-    def begin(self, intended: Mapping[str, Counter[int]]) -> None:
+    def has_removed(self, path: str) -> bool:
+        """Return whether an earlier run was to remove the files at or below a path, as far as it was to change them."""
+        below = f"{path.rstrip('/')}/"
+        rows = self.earlier.rows if self.earlier is not None else ()
+        reasons = {row.reason for row in rows if row.status == "begun" and f"{row.file}/".startswith(below)}
+        return reasons == {_REMOVAL}
+
+    def lost(self) -> list[str]:
+        """Return the files that an earlier run was to change and not to remove, and that this one has not found."""
+        known = {in_unicode(file) for file in (*self.searched, *self.failed, *self.erased)}
+        rows = self.earlier.rows if self.earlier is not None else ()
+        begun = dict.fromkeys(row.file for row in rows if row.status == "begun" and row.reason != _REMOVAL)
+        return [file for file in begun if file is not None and file not in known]
+
+    def begin(self, intended: Mapping[str, Counter[int]], removals: Iterable[str] = ()) -> None:
         """Write which rows are to leave which files, before the first of these changes."""
         self.intended |= intended
+        self.removals |= {*removals}
         self._write(None)
 
     def end(self, ending: Ending) -> LedgerHeader:
@@ -285,7 +292,7 @@ class Recording:
                 if file in self.erased:
                     yield self._row(of, name, rows, "rewritten" if key is None else "erased")
                 elif not is_over:
-                    yield self._row(of, name, rows, "begun")
+                    yield self._row(of, name, rows, "begun", _REMOVAL if file in self.removals else None)
                 elif name in failed and of is not None:
                     yield self._row(of, name, 0, "refused", failed[name][1])
 
@@ -382,6 +389,9 @@ def _unfinished(record: Recording) -> WrittenLedger:
     if record.secret is not None and not earlier.is_sealed_by(record.secret):
         raise ValueError(f"{path} was written with another secret, so it is not continued; name a new file")
     return earlier
+
+
+_REMOVAL = "the file has no other rows, and is to be removed"
 
 
 def _now() -> str:

@@ -510,6 +510,38 @@ def test_files_never_change_without_a_ledger_that_says_so(tmp_path: Path, at: st
     assert {path.name for path in tmp_path.iterdir()} == {"t", ledger.name}
 
 
+@pytest.mark.parametrize("path", ["t", "t/a.parquet"])
+def test_a_file_that_the_killed_run_removed_is_gone(tmp_path: Path, path: str) -> None:
+    """Nothing is left that the repeat could search."""
+    (tmp_path / "t").mkdir()
+    pq.write_table(table(1, 3), tmp_path / "t" / "a.parquet")
+    ledger = tmp_path / "ledger.json"
+    kill(tmp_path / path, ledger, KILLED_AT["the proof"])
+    assert not (tmp_path / "t" / "a.parquet").exists()
+    assert erase(tmp_path / path, "id", [3, 77], ledger=ledger, ledger_keys="plain").errors == ()
+    assert said(ledger) == [("3", "a.parquet", 1, "gone"), ("77", None, 0, "nowhere")]
+    assert header_of(ledger).outcome == "complete"
+
+
+def test_a_file_that_somebody_else_took_away_is_not_gone(tmp_path: Path) -> None:
+    files = files_of(tmp_path / "t", "a", "b")
+    ledger = tmp_path / "ledger.json"
+    kill(tmp_path / "t", ledger, KILLED_AT["the second file"])
+    files[0].rename(tmp_path / "elsewhere")
+    (lost,) = erase(tmp_path / "t", "id", [3, 77], ledger=ledger, ledger_keys="plain").errors
+    assert (lost.path, "it was not found" in lost.error) == (str(files[0]), True)
+    assert said(ledger) == [
+        ("3", "a.parquet", 1, "begun"),
+        ("3", "b.parquet", 1, "erased"),
+        ("77", None, 0, "not known"),
+        (None, "a.parquet", 0, "refused"),
+    ]
+    assert header_of(ledger).outcome == "incomplete"
+    files[1].unlink()
+    with pytest.raises(FileNotFoundError):
+        erase(tmp_path / "t", "id", [3, 77], ledger=ledger, ledger_keys="plain")
+
+
 TABLE_KILLED_AT = {
     "the first new file": "killed_after(erase_table, 'erase_file', 0)",
     "the first commit": "killed_after(erase_table.TableErasure, '_commit', 0)",
