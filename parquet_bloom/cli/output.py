@@ -761,6 +761,8 @@ def print_erased(erased: Erased) -> None:
 
 def print_ledger(checked: LedgerCheck, output_format: str) -> None:
     """Print what a ledger says, and what speaks against it."""
+    from parquet_bloom.verbs.erase_ledger import FAILED
+
     if output_format != "table":
         print_rows(checked, output_format, checked.rows)
     else:
@@ -769,7 +771,7 @@ def print_ledger(checked: LedgerCheck, output_format: str) -> None:
         if checked.key_status is not None:
             say(f"the key: {checked.key_status}", 2)
         for row in checked.rows:
-            if row.file and (checked.key_status is not None or row.status in ("refused", "not proved", "begun")):
+            if row.file and (checked.key_status is not None or row.status in (*FAILED, "begun")):
                 rows = f", {count_text(row.rows_erased, 'row')}" if row.rows_erased else ""
                 say(f"{row.file}: {row.status}{rows}{f': {row.reason}' if row.reason else ''}", 4)
     for note in checked.notes:

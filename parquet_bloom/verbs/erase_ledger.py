@@ -20,10 +20,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal
+from typing import Any, BinaryIO, ClassVar, Literal, get_args
 
 from parquet_bloom.errors import CorruptFileError
-from parquet_bloom.results import Record, Table, arrow_schema, count_text, from_row, to_row
+from parquet_bloom.results import Record, Table, arrow_schema, count_text, from_row
 from parquet_bloom.storage.listing import PathLike
 from parquet_bloom.values.encoding import literal_text
 from parquet_bloom.verbs.keys import Keys, read_keys
@@ -39,7 +39,7 @@ HASHED, PLAIN = "HMAC-SHA256", "plain"
 
 LedgerKeys = Literal["hmac", "plain"]
 
-LedgerStatus = Literal["begun", "erased", "rewritten", "gone", "nowhere", "not known", "refused", "not proved"]
+LedgerStatus = Literal["begun", "erased", "rewritten", "gone", "nowhere", "not known", "refused", "not proved", "stale"]
 """What a row says of its key and file."""
 
 LedgerOutcome = Literal["begun", "complete", "incomplete"]
@@ -48,8 +48,8 @@ LedgerOutcome = Literal["begun", "complete", "incomplete"]
 LedgerProof = Literal["passed", "failed", "not done"]
 """What came of the search at the end."""
 
-FAILED = ("refused", "not proved")
-"""What a row says of a file that may still have rows with keys."""
+FAILED = ("refused", "not proved", "stale")
+"""What a row says of a file that may still have keys."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +65,8 @@ class LedgerRow(Record):
     - `nowhere`: no file has the key;
     - `not known`: no file that was searched has the key, but some were refused;
     - `refused`: the file was not changed, or not searched, for this `reason`; with a key, it has rows with that;
-    - `not proved`: without a key: the search at the end failed, or found a key.
+    - `not proved`: without a key: the search at the end failed, or found a key;
+    - `stale`: without a key: an index that could not be refreshed, and still tells of keys.
 
     `rows_erased` also counts rows that the table had already deleted, but whose bytes were still in the file.
     `held_by` are the versions of the table that still have rows with the key, or the file, as numbers or ranges of
@@ -202,7 +203,9 @@ def _rows(said: list[dict[str, Any]], *, is_old: bool) -> Iterator[LedgerRow]:
             raise ValueError("a field is missing")
         if is_old:
             row["status"] = "nowhere" if row["file"] is None else "erased"
-        yield from_row(LedgerRow, row)
+        if row["status"] not in get_args(LedgerStatus):
+            raise ValueError("a status is not one of ours")
+        yield LedgerRow(**{**row, "held_by": tuple(row["held_by"] or ())})
 
 
 def _typed(record: type[Record], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -226,7 +229,7 @@ def write_ledger(
     file: BinaryIO, path: Path, header: LedgerHeader, rows: Sequence[LedgerRow], secret: bytes | None
 ) -> None:
     """Write a ledger as JSON, a line for each field and each row, or as Parquet, as its name says."""
-    said: dict[str, Any] = {**header.to_dict(), "rows": [to_row(row) for row in rows]}
+    said: dict[str, Any] = {**header.to_dict(), "rows": [_plain(row) for row in rows]}
     digest = _digest(said)
     said |= {"digest": digest, "seal": None if secret is None else _seal(secret, digest)}
     if path.suffix == ".json":
@@ -239,6 +242,11 @@ def write_ledger(
     with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({_ENTRY: json.dumps(said)})
+
+
+def _plain(row: LedgerRow) -> dict[str, Any]:
+    """Return a row's fields, which are plain already: there may be a million rows."""
+    return {name: getattr(row, name) for name in LedgerRow.__slots__} | {"held_by": [*row.held_by]}
 
 
 def _as_json(said: dict[str, Any]) -> str:

@@ -85,6 +85,7 @@ class Recording:
     """The files that were refused, or of which nothing could be proved, and why."""
     is_over: bool = False
     _names: Sequence[str] = ()
+    _numbers: dict[str, int] = field(default_factory=dict)
     _began: str = ""
     _time: str = ""
     _like: list[os.stat_result] = field(default_factory=list)
@@ -94,6 +95,7 @@ class Recording:
 
     def __post_init__(self) -> None:
         self._names, self._began = key_names(self.keys, self.secret), _now()
+        self._numbers = {name: key for key, name in enumerate(self._names)}
 
     def rows_with(self, plan: ErasePlan) -> Counter[int]:
         """Return how many rows of each key, by its index, are to leave the file of a plan."""
@@ -146,7 +148,7 @@ class Recording:
             "where": (header.where, where),
             "timezone": (header.timezone, self.timezone),
             "kind of keys": (header.algorithm, self._algorithm),
-            "keys": ({row.key for row in self.earlier.rows} - {None}, {*self._names}),
+            "keys": ({row.key for row in self.earlier.rows} - {None}, {*self._numbers}),
             "request": (header.request or self.request, self.request or header.request),
         }
         if others := [name for name, (was, now) in pairs.items() if was != now]:
@@ -243,14 +245,21 @@ class Recording:
             version_after=None if ending is None else ending.version,
             held_by=tuple(_ranges(held)),
             expire_with=ending.expire_with if ending is not None and held else None,
-            num_keys=len({*self._names}),
+            num_keys=len(self._numbers),
             keys_nowhere=sum(row.status == "nowhere" for row in rows),
             keys_not_known=sum(row.status == "not known" for row in rows),
             files_failed=0 if ending is None else len(failed),
             proof="not done" if ending is None else "failed" if self.failed else "passed",
             files_searched=() if ending is None else tuple(map(in_unicode, self.searched)),
-            notes=() if ending is None else tuple(map(in_unicode, ending.notes)),
+            notes=() if ending is None else (*map(in_unicode, ending.notes), *self._not_found()),
         )
+
+    def _not_found(self) -> Iterator[str]:
+        """Yield what an earlier run was refused, and is no longer there: nobody searched it."""
+        known = {in_unicode(file) for file in (*self.searched, *self.failed, *self.erased)}
+        for row in self.earlier.rows if self.earlier is not None else ():
+            if row.key is None and row.status in ("refused", "not proved") and row.file not in known:
+                yield f"{row.file}: {row.status} by an earlier run ({row.reason}), and no longer there"
 
     # ---- its rows ----------------------------------------------------------------------------
 
@@ -266,21 +275,21 @@ class Recording:
         again = {(row.key, row.file) for row in fresh}
         for row in (*self._of_earlier(again, ending, failed), *fresh):
             found.setdefault(row.key, []).append(row)
-        for name, key in {name: key for key, name in enumerate(self._names)}.items():
+        for name, key in self._numbers.items():
             absent: LedgerStatus = "begun" if ending is None else "not known" if failed else "nowhere"
             held = tuple(_ranges(versions.get(key, ())))
             for row in found.get(name) or [self._row(name, None, 0, absent)]:
                 if ending is not None:
                     row = replace(row, version_after=row.version_after or ending.version, held_by=held)
                 yield replace(row, expire_with=ending.expire_with) if ending is not None and held else row
-        yield from found.get(None, ())
-        if ending is not None:
-            live = () if ending.version is None else (str(ending.version),)
-            for file, (status, reason) in failed.items():
-                row = self._row(None, file, 0, status, reason)
-                yield replace(row, version_after=ending.version, held_by=live)
-            for index in ending.stale:
-                yield self._row(None, in_unicode(index.path), 0, "refused", in_unicode(index.error))
+        if ending is None:
+            yield from found.get(None, ())
+            return
+        live = () if ending.version is None else (str(ending.version),)
+        of_files = [replace(self._row(None, file, 0, *why), held_by=live) for file, why in failed.items()]
+        stale = [self._row(None, in_unicode(one.path), 0, "stale", in_unicode(one.error)) for one in ending.stale]
+        for row in (*found.get(None, ()), *of_files, *stale):
+            yield replace(row, version_after=row.version_after or ending.version)
 
     def _of_run(self, *, is_over: bool, failed: Mapping[str, tuple[LedgerStatus, str]]) -> Iterator[LedgerRow]:
         """Yield what this run has erased, or is about to, or was refused to; with a key, or of a file that had none."""
@@ -288,6 +297,8 @@ class Recording:
             name = in_unicode(file)
             for key in counts or (None,):  # only a dictionary had a key
                 of = None if key is None else self._names[key]
+                if of is not None and self._numbers[of] != key:  # it was given twice
+                    continue
                 rows = 0 if key is None else counts[key]
                 if file in self.erased:
                     yield self._row(of, name, rows, "rewritten" if key is None else "erased")

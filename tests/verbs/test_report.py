@@ -9,6 +9,7 @@ import base64
 import hashlib
 import html.parser
 import json
+import os
 import random
 import re
 from decimal import Decimal
@@ -349,6 +350,13 @@ def test_a_file_is_replaced_only_by_force(lake: Path, output: Path) -> None:
     assert (ran.exit_code, ran.stdout) == (0, f"{output}: {size_text(output.stat().st_size)}, 28 filters\n")
     assert output.read_text().startswith("<!doctype html>")
     assert sorted(path.name for path in output.parent.iterdir()) == ["<i>lake", "page.html"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no modes")
+def test_it_is_as_private_as_its_files(lake: Path, output: Path) -> None:
+    (lake / "0.parquet").chmod(0o600)
+    parquet_bloom.report(lake, output, force=True)
+    assert output.stat().st_mode & 0o777 == 0o600
 
 
 def test_data_is_never_replaced(lake: Path) -> None:

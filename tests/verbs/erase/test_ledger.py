@@ -396,7 +396,7 @@ def test_an_index_that_still_tells_of_keys_is_a_row(tmp_path: Path, monkeypatch:
     ledger = tmp_path / "ledger.json"
     (stale,) = erase(tmp_path / "t", "id", [3], ledger=ledger, ledger_keys="plain").stale_indexes
     row = read_ledger(ledger).rows[-1]
-    assert (row.key, row.file, row.status, row.reason) == (None, stale.path, "refused", stale.error)
+    assert (row.key, row.file, row.status, row.reason) == (None, stale.path, "stale", stale.error)
     assert (header_of(ledger).outcome, header_of(ledger).proof) == ("incomplete", "passed")
 
 
@@ -667,6 +667,25 @@ def test_a_ledger_is_continued_with_its_own_secret_and_request_and_if_nobody_cha
     assert [row.status for row in read_ledger(ledger).rows] == ["erased", "erased"]
     with pytest.raises(FileExistsError, match="already exists"):
         run()
+
+
+def test_a_refused_file_that_is_no_longer_there_is_noted(tmp_path: Path) -> None:
+    bad = files_of(tmp_path / "t", "a", "b")[1]
+    with_footer_cut(bad)
+    ledger = tmp_path / "ledger.json"
+    erase(tmp_path / "t", "id", [3], ledger=ledger, ledger_keys="plain")
+    bad.unlink()
+    erase(tmp_path / "t", "id", [3], ledger=ledger, ledger_keys="plain")
+    (note,) = header_of(ledger).notes
+    assert note.startswith(f"{bad}: refused by an earlier run (")
+
+
+def test_a_key_that_is_given_twice_is_there_once(tmp_path: Path) -> None:
+    files_of(tmp_path / "t", "a")
+    ledger = tmp_path / "ledger.json"
+    erase(tmp_path / "t", "id", [3, 77, 3, 77], ledger=ledger, ledger_keys="plain")
+    assert said(ledger) == [("3", "a.parquet", 1, "erased"), ("77", None, 0, "nowhere")]
+    assert header_of(ledger).num_keys == 2
 
 
 def test_two_runs_do_not_write_one_ledger(tmp_path: Path, monkeypatch: Any) -> None:
