@@ -693,9 +693,9 @@ def test_two_runs_do_not_write_one_ledger(tmp_path: Path, monkeypatch: Any) -> N
     ledger = tmp_path / "ledger.json"
     begin = Recording.begin
 
-    def meanwhile(record: Recording, intended: Any) -> None:
-        begin(record, intended)
-        if intended:
+    def meanwhile(record: Recording, *intended: Any) -> None:
+        begin(record, *intended)
+        if any(intended):
             with pytest.raises(ConcurrentChangeError, match="another run is writing"):
                 erase(tmp_path / "t", "id", [3], ledger=ledger, ledger_keys="plain")
 
@@ -751,8 +751,8 @@ def test_a_ledger_is_as_private_as_its_files(
     seen = []
     begin = Recording.begin
 
-    def look(record: Recording, intended: Any) -> None:
-        begin(record, intended)
+    def look(record: Recording, *intended: Any) -> None:
+        begin(record, *intended)
         seen.append(record.path.stat().st_mode & 0o777)
 
     with pytest.MonkeyPatch.context() as patched:
