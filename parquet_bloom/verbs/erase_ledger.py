@@ -165,13 +165,24 @@ def read_ledger(path: PathLike) -> WrittenLedger:
         digest, seal = (said.pop(name, None) for name in ("digest", "seal"))
         header = _header(said) if "outcome" in said else None
         rows = tuple(_rows(said["rows"], is_old=header is None))
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return WrittenLedger(target, header, rows, digest, seal, _digest(said))
+    except (*_DAMAGE, pa.ArrowException) as error:
         raise CorruptFileError(f"{target} is not a ledger, or is damaged") from error
-    return WrittenLedger(target, header, rows, digest, seal, _digest(said))
+
+
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def _in_json(data: bytes) -> dict[str, Any]:
-    return {**json.loads(data)}
+    return {**json.loads(data, object_pairs_hook=_unique)}
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raises `ValueError` for a name that is there twice, since people read the first one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _in_parquet(data: bytes) -> dict[str, Any]:

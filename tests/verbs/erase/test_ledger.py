@@ -871,6 +871,13 @@ def test_whatever_is_changed_in_a_ledger_is_found(written: Path) -> None:
     assert ways > 150
 
 
+def test_a_name_that_is_there_twice_is_found(written: Path) -> None:
+    """Programs take the last one, and people read the first."""
+    written.write_text(written.read_text().replace('"rows_erased": 1', '"rows_erased": 0, "rows_erased": 1', 1))
+    with pytest.raises(CorruptFileError, match="is not a ledger, or is damaged"):
+        check_ledger(written)
+
+
 def test_somebody_without_the_secret_cannot_write_another_ledger(written: Path) -> None:
     ledger = json.loads(written.read_text())
     ledger["rows"][0]["rows_erased"] = 7
@@ -963,8 +970,24 @@ def test_a_ledger_of_an_older_version_is_read(tmp_path: Path, ending: str) -> No
         erase(tmp_path / "t", "id", [3], ledger=ledger, ledger_secret=SECRET)
 
 
+NUMBER = b'{"rows": [{"key": "a", "file": null, "rows_erased": 123456789012345678901234567890}]}'
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"[1]", b"7", b'{"rows": 3}', b'{"rows": [{}]}', b"\xff", b"[" * 9999]
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"[1]",
+        b"7",
+        b'{"rows": 3}',
+        b'{"rows": [{}]}',
+        b'{"rows": [{"key": "a", "file": null, "rows_erased": 1e999}]}',
+        NUMBER,
+        b"\xff",
+        b"[" * 9999,
+    ],
 )
 @pytest.mark.parametrize("ending", ["json", "parquet"])
 def test_what_is_no_ledger(tmp_path: Path, data: bytes, ending: str) -> None:
@@ -972,7 +995,8 @@ def test_what_is_no_ledger(tmp_path: Path, data: bytes, ending: str) -> None:
     path.write_bytes(data)
     with pytest.raises(CorruptFileError, match="is not a ledger"):
         check_ledger(path)
-    pq.write_table(table(3), tmp_path / "y.parquet")
+    rows = {"key": ["a"], "file": ["b"], "rows_erased": [1], "more": pa.array([1], pa.timestamp("us"))}
+    pq.write_table(pa.table(rows), tmp_path / "y.parquet")
     with pytest.raises(CorruptFileError, match="is not a ledger"):
         check_ledger(tmp_path / "y.parquet")
 
