@@ -275,7 +275,8 @@ def erase_rows(
     if record is not None:
         full = [*_absolute(given, filesystem)]
         record.concerns(full)
-        given = [path for path, name in zip(given, full, strict=True) if not _is_gone(path, name, record)]
+        where = {"filesystem": filesystem, "storage_options": storage_options}
+        given = [path for path, name in zip(given, full, strict=True) if not _is_gone(path, name, record, **where)]
     sources, _ = find_with_targets(
         *(given, None), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
@@ -413,12 +414,12 @@ def _absolute(paths: Iterable[PathLike], filesystem: Any) -> Iterator[str]:
         yield name if filesystem is not None or "://" in name else str(Path(name).expanduser().absolute())
 
 
-def _is_gone(path: PathLike, name: str, record: Recording) -> bool:
+def _is_gone(path: PathLike, name: str, record: Recording, **where: Any) -> bool:
     """Return whether a path names nothing because an earlier run removed its files."""
     if not record.has_removed(name):
         return False
     try:
-        find(path)
+        find(path, **where)
     except FileNotFoundError:
         return True
     return False
