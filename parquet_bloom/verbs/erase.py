@@ -385,25 +385,24 @@ def erase_from_table(
         record.concerns([snapshot.root], kind=snapshot.kind, where=shown, version=before)
         record.protect(path for path in files if "://" not in path)
     work.run(dry_run=dry_run, strict=strict)
-    after, header = work.table.snapshot, None
-    left: list[str] = []
+    after, left = work.table.snapshot, []
     notes: list[str] = []
-    if not dry_run:
-        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
-        left = work.unreferenced()
-        if record is not None:
-            header = record.end(work.ending(left))
-            notes += _incomplete(record, after.version)
-    held = [str(before)] if before != after.version else []
-    if held := held if header is None else [*header.held_by]:
-        notes.append(still_held(held, work.table.cleanup))
     if shown is not None:
         notes.append(f"only the partitions where {shown} were searched; others may still have rows with the keys")
     if before != after.version:
         notes.append(work.table.streams)
+    held = [str(before)] if before != after.version else []
+    if not dry_run:
+        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
+        left = work.unreferenced()
+        if record is not None:
+            held = [*record.end(work.ending(left)).held_by]
+            notes += _incomplete(record, after.version)
+    if held:
+        notes.append(still_held(held, work.table.cleanup))
     return Erased(
         *(tuple(work.rows.values()), tuple(work.stale), before, after.version, tuple(left), shown, tuple(notes)),
-        ledger=None if header is None or record is None else str(record.path),
+        ledger=None if record is None or dry_run else str(record.path),
     )
 
 

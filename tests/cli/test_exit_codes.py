@@ -130,6 +130,7 @@ COMMANDS = [
     ("absent", ["lookup", "a", "-c", "id", "-k", "keys", "--absent"]),
     ("find", ["find", "a", "-w", "id = 1"]),
     ("execute", ["sql", "DROP BLOOMFILTER INDEX ON a"]),
+    ("check_ledger", ["ledger", "check", "l.json"]),
     ("index.create", ["index", "create", "a", "-c", "id"]),
     ("index.refresh", ["index", "refresh", "a"]),
     ("index.drop", ["index", "drop", "a"]),

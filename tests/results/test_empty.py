@@ -15,6 +15,7 @@ from parquet_bloom.verbs.add_files import Added
 from parquet_bloom.verbs.advise import Advice
 from parquet_bloom.verbs.drop import Dropped
 from parquet_bloom.verbs.erase import Erased
+from parquet_bloom.verbs.erase_ledger import LedgerCheck
 from parquet_bloom.verbs.index import IndexState
 from parquet_bloom.verbs.inspect import Inspection
 from parquet_bloom.verbs.probe import Probe
@@ -33,6 +34,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def ledger_of(file: Path) -> Path:
+    ledger = file.with_name("ledger.json")
+    if not ledger.exists():
+        parquet_bloom.erase(file, "id", [7], ledger=ledger, ledger_keys="plain")
+    return ledger
+
+
 RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Inspection: (lambda file: parquet_bloom.inspect(file), Inspection(())),
     Probe: (lambda file: parquet_bloom.probe(file, "id", 1), Probe(())),
@@ -41,6 +49,7 @@ RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Added: (lambda file: parquet_bloom.add(file, "id", replace=True), Added(())),
     Dropped: (lambda file: parquet_bloom.drop(file), Dropped(())),
     Erased: (lambda file: parquet_bloom.erase(file, "id", [1]), Erased(())),
+    LedgerCheck: (lambda file: parquet_bloom.check_ledger(ledger_of(file)), LedgerCheck("", ())),
     Recovered: (lambda file: parquet_bloom.recover(file), Recovered(())),
     Advice: (lambda file: parquet_bloom.advise(file), Advice((), (), 0, 0, 0, 0)),
     Report: (lambda file: parquet_bloom.report(file, file / "r.html", force=True), Report("", 0, Inspection(()))),

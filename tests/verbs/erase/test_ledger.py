@@ -1031,5 +1031,5 @@ def test_a_ledger_on_the_command_line(tmp_path: Path) -> None:
 def test_without_a_ledger_the_command_names_the_version_that_still_has_the_rows(tmp_path: Path) -> None:
     lakes.delta(tmp_path / "t", files=2)
     erased = erase(tmp_path / "t", "id", [3], table=True)
-    assert erased.notes[0] == f"version 1 still holds the rows until VACUUM delta.`{tmp_path / 't'}`"
+    assert erased.notes[-1] == f"version 1 still holds the rows until VACUUM delta.`{tmp_path / 't'}`"
     assert erase(tmp_path / "t", "id", [3], table=True).notes == ()
