@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
