@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         LedgerStatus,
         check_ledger,
     )
+    from parquet_bloom.verbs.erase_plan import Step, Steps, erase_plan
+    from parquet_bloom.verbs.erased import Trace, Traces, erased
     from parquet_bloom.verbs.find import Found, find
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
@@ -141,10 +143,14 @@ _HOMES = {
     "SkippedColumn": "verbs.retrofit",
     "SplitBlockBloomFilter": "format.sbbf",
     "Status": "verbs.retrofit",
+    "Step": "verbs.erase_plan",
+    "Steps": "verbs.erase_plan",
     "StorageOptions": "storage.listing",
     "StoreError": "errors",
     "TableKind": "verbs.add",
     "Totals": "verbs.verdicts",
+    "Trace": "verbs.erased",
+    "Traces": "verbs.erased",
     "UnsupportedError": "errors",
     "Verification": "verbs.verify",
     "VerifiedFile": "verbs.verify",
@@ -157,6 +163,8 @@ _HOMES = {
     "demo": "verbs.demo",
     "drop": "verbs.drop",
     "erase": "verbs.erase",
+    "erase_plan": "verbs.erase_plan",
+    "erased": "verbs.erased",
     "execute": "verbs.sql",
     "find": "verbs.find",
     "inspect": "verbs.inspect",
@@ -231,10 +239,14 @@ __all__ = [
     "SkippedColumn",
     "SplitBlockBloomFilter",
     "Status",
+    "Step",
+    "Steps",
     "StorageOptions",
     "StoreError",
     "TableKind",
     "Totals",
+    "Trace",
+    "Traces",
     "UnsupportedError",
     "Verification",
     "VerifiedFile",
@@ -247,6 +259,8 @@ __all__ = [
     "demo",
     "drop",
     "erase",
+    "erase_plan",
+    "erased",
     "execute",
     "find",
     "hudi",

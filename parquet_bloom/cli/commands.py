@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -79,6 +79,8 @@ from parquet_bloom.cli.output import (
     print_recovered,
     print_report,
     print_rows,
+    print_steps,
+    print_traces,
     print_verification,
     print_why_all_is_kept,
     say,
@@ -753,7 +755,19 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
 @paths_argument
 @messages_option
 @click.option("-c", "--column", required=True, metavar="COLUMN", help="The leaf column with the keys.")
-@keys_option
+@click.option(
+    "-k",
+    "--keys",
+    metavar="FILE",
+    shell_complete=complete_path,
+    callback=key_file,
+    help="A Parquet, CSV or TSV file with that column, or text with one key per line; - is standard input. Not needed "
+    "for --check with --ledger.",
+)
+@click.option(
+    "--check", is_flag=True, help="Erase nothing: search every file of one PATH for what is left of the keys."
+)
+@click.option("--plan", is_flag=True, help="Erase nothing: print the statements by which Spark erases from a table.")
 @timezone_option
 @click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
 @table_option
@@ -765,7 +779,8 @@ def _print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> i
     "--ledger",
     metavar="FILE",
     help="Write a .json or .parquet file that tells of each key from which files its rows went. Keys are hashed with "
-    "the secret in PARQUET_BLOOM_LEDGER_SECRET. The ledger of a run that failed is continued.",
+    "the secret in PARQUET_BLOOM_LEDGER_SECRET. The ledger of a run that failed is continued. With --check: the "
+    "ledger of the erasure.",
 )
 @click.option(
     "--ledger-keys",
@@ -785,7 +800,9 @@ def erase(
     verb: Verb,
     paths: tuple[str, ...],
     column: str,
-    keys: Path,
+    keys: Path | None,
+    check: bool,
+    plan: bool,
     table: str | None,
     catalog: str | None,
     yes: bool,
@@ -798,16 +815,27 @@ def erase(
     Row groups without these rows are copied byte for byte, the others are written again. Each new file is searched for
     the keys before it replaces the old one.
 
-    Earlier versions of a table (--table) keep the rows until they expire.
+    Earlier versions of a table (--table) keep the rows until they expire. --check tells what is left of them, in any
+    file and any form; the exit code is then 0 if nothing is, 1 if something is, 2 if a file could not be searched.
 
     \b
     Examples:
       parquet-bloom erase events/ --column user_id --keys keys.txt --dry-run
       parquet-bloom erase events/ -c user_id -k keys.txt --yes
       parquet-bloom erase lake/events --table -c user_id -k keys.txt --yes
+      parquet-bloom erase lake/events --check -c user_id -k keys.txt
+      parquet-bloom erase lake/events --plan -c user_id -k keys.txt
       parquet-bloom erase --engine spark s3://lake/ev -c id -k keys.txt --yes
     """
     given: Any = paths
+    if check or plan:
+        if check and plan:
+            raise click.UsageError("--check judges what the statements of --plan did; give one of them at a time")
+        look = _check_erasure if check else _plan_erasure
+        given = options | {"yes": yes, "catalog": catalog, "storage_options": storage_options(storage)}
+        look(paths, column, keys, output_format, given)
+    if keys is None:
+        raise click.UsageError("Missing option '-k' / '--keys'.")
     if options["ledger_keys"] is None:
         del options["ledger_keys"]
     if table is not None:
@@ -829,6 +857,42 @@ def erase(
     else:
         print_rows(erased, output_format, (*erased.rows, *erased.stale_indexes), erased.stale_indexes)
     end_with(ERROR if erased.errors else MATCH)
+
+
+def _refuse_changes(name: str, paths: tuple[str, ...], options: Mapping[str, Any], taken: Sequence[str] = ()) -> None:
+    if len(paths) != 1:
+        raise click.UsageError(f"{name} takes one PATH")
+    if any(value for option, value in options.items() if option not in taken):
+        raise click.UsageError(f"{name} changes nothing, so options for changes make no sense with it")
+
+
+def _check_erasure(
+    paths: tuple[str, ...], column: str, keys: Path | None, output_format: str, options: dict[str, Any]
+) -> NoReturn:
+    """Print what is left of keys, and end."""
+    taken = ("ledger", "timezone", "index", "jobs", "catalog", "storage_options")
+    _refuse_changes("--check", paths, options, taken)
+    if keys is None and options["ledger"] is None:
+        raise click.UsageError("--check needs --keys, or --ledger with the ledger of the erasure")
+    with progress_bar("searching") as progress:
+        traces = parquet_bloom.erased(
+            paths[0], column, keys, progress=progress, **{name: options[name] for name in taken}
+        )
+    print_traces(traces, output_format)
+    end_with(ERROR if traces.errors else NO_MATCH if traces.rows else MATCH)
+
+
+def _plan_erasure(
+    paths: tuple[str, ...], column: str, keys: Path | None, output_format: str, options: dict[str, Any]
+) -> NoReturn:
+    """Print the statements that erase rows, and end."""
+    taken = ("catalog", "storage_options")
+    _refuse_changes("--plan", paths, options, taken)
+    if keys is None:
+        raise click.UsageError("--plan needs --keys")
+    steps = parquet_bloom.erase_plan(paths[0], column, keys, **{name: options[name] for name in taken})
+    print_steps(steps, output_format)
+    end_with(MATCH)
 
 
 def _file_name(context: click.Context, option: click.Parameter, value: str) -> str:

@@ -313,6 +313,7 @@ _LOCAL_ONLY_OF = {
     "add": dict.fromkeys(
         ("table", "where", "max_commits_per_minute"), "--table commits to a table, which is done here and not on Spark"
     ),
+    "erase": dict.fromkeys(("check", "plan"), "--check and --plan work here and not on Spark, so leave out --engine"),
     "prune": _INDEX_HERE,
     "lookup": _INDEX_HERE,
     "find": _INDEX_HERE

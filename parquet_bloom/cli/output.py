@@ -9,7 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from parquet_bloom.cli.keywords import as_options
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.drop import Dropped
     from parquet_bloom.verbs.erase import Erased
     from parquet_bloom.verbs.erase_ledger import LedgerCheck, LedgerHeader
+    from parquet_bloom.verbs.erase_plan import Steps
+    from parquet_bloom.verbs.erased import Traces
     from parquet_bloom.verbs.find import Found
     from parquet_bloom.verbs.index import IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
@@ -757,6 +759,37 @@ def print_erased(erased: Erased) -> None:
     if erased.ledger:
         say(f"ledger written: {erased.ledger}")
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
+
+
+def print_traces(traces: Traces, output_format: str) -> None:
+    """Print what `erased` found, the notes, and in the last line the answer."""
+    if output_format != "table":
+        print_rows(traces, output_format, (*traces.rows, *traces.unsearched), traces.unsearched)
+        return
+    for (path, place, remedy), rows in groupby(traces.rows, lambda row: (row.path, row.place, row.remove_with)):
+        say(f"{path}: {place}: {'; '.join(f'{row.found} ({row.num_keys:,})' for row in rows)}", color="red")
+        say(f"removed by: {remedy}", 2)
+    for file in traces.unsearched:
+        _refuse(file.path, f"not searched: {file.error}")
+    for note in traces.notes:
+        say(note, color="yellow")
+    searched = f"{count_text(traces.num_keys, 'key')}, {count_text(traces.num_files, 'file')} searched"
+    if traces.is_nowhere:
+        say(f"nowhere: {searched}")
+    elif traces.rows:
+        say(f"found in {count_text(len({row.path for row in traces.rows}), 'file')}: {searched}")
+    else:
+        say(f"not found, but not everything could be searched: {searched}", color="yellow")
+
+
+def print_steps(steps: Steps, output_format: str) -> None:
+    """Print statements, each behind a comment that says what it is for."""
+    if output_format != "table":
+        print_rows(steps, output_format, steps.rows)
+        return
+    for row in steps.rows:
+        echo(printable(f"-- {row.why}"))
+        echo(printable(f"{row.statement};"))
 
 
 def print_ledger(checked: LedgerCheck, output_format: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import UnsupportedError, not_found
+from parquet_bloom.errors import UnsupportedError, describe_error, not_found
 from parquet_bloom.storage.listing import (
     PathLike,
     Source,
@@ -28,6 +28,7 @@ from parquet_bloom.tables.snapshots import (
     Erasure,
     FailedCommitError,
     FileIndex,
+    HistoricTable,
     LiveFile,
     OpenTable,
     Snapshot,
@@ -46,6 +47,7 @@ __all__ = [
     "Erasure",
     "FailedCommitError",
     "FileIndex",
+    "HistoricTable",
     "LiveFile",
     "OpenTable",
     "Snapshot",
@@ -59,6 +61,7 @@ __all__ = [
     "listed_paths",
     "live_sources",
     "open_erasable",
+    "open_history",
     "open_paimon",
     "open_table",
     "root_of",
@@ -283,6 +286,22 @@ def open_erasable(
     opened.require_erasable()
     erasable: ErasableTable = opened
     return erasable
+
+
+def open_history(
+    table: Any, *, catalog: str | None = None, storage_options: StorageOptions = None
+) -> tuple[str | None, HistoricTable | None, str | None]:
+    """Return the kind of a table, None of a plain folder; the table, if its versions can be read; and why not."""
+    named = _named(table, None, catalog, storage_options)
+    kind = _kind_of(named, None, storage_options)
+    if kind not in _NEVER_PLAIN:
+        return kind, None, None if kind is None else f"earlier versions of {kind} tables are not told apart"
+    try:
+        opened: Any = _open(kind, named, storage_options=storage_options)
+    except UnsupportedError as error:
+        return kind, None, describe_error(error)
+    historic: HistoricTable = opened
+    return kind, historic, None
 
 
 def open_paimon(table: PathLike) -> OpenPaimon:

@@ -57,6 +57,7 @@ from parquet_bloom.tables.snapshots import (
     fsspec_options,
     moment,
 )
+from parquet_bloom.tables.statements import DeltaStatements, Statement
 from parquet_bloom.values.arrays import numbers_of
 from parquet_bloom.values.ordering import Key
 from parquet_bloom.values.statistics import ColumnStatistics
@@ -522,7 +523,19 @@ class OpenDelta:
     @property
     def cleanup(self) -> str:
         """The command by which earlier versions, and files of no version, leave the store."""
-        return f"VACUUM delta.`{self._root}`"
+        return DeltaStatements(self._root).vacuum
+
+    def steps(self, condition: str) -> Iterator[Statement]:
+        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
+        return DeltaStatements(self._root).steps(condition)
+
+    def remedy(self, place: str) -> str | None:
+        """Return Spark's statement that removes what is in such a place, or None."""
+        return DeltaStatements(self._root).remedy(place)
+
+    def roles(self) -> Iterator[tuple[str, str]]:
+        """Yield what files other than data are, by their paths: nothing, their names say it."""
+        yield from ()
 
     @property
     def streams(self) -> str:

@@ -32,7 +32,7 @@ from parquet_bloom.tables.detect import ICEBERG_HINT, ICEBERG_METADATA
 from parquet_bloom.tables.iceberg_deletes import EQUALITY, Deletes
 from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
-from parquet_bloom.tables.iceberg_replace import Replacement
+from parquet_bloom.tables.iceberg_replace import Replacement, copy_of
 from parquet_bloom.tables.placement import UNMAPPED, ByIds, Mapped, name_mapping
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
@@ -51,6 +51,7 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
+from parquet_bloom.tables.statements import IcebergStatements, Statement
 from parquet_bloom.tables.unpacking import Room
 from parquet_bloom.values.statistics import ColumnStatistics
 
@@ -273,7 +274,10 @@ class OpenIceberg:
         check_swaps(self, swaps)
         if (current := self._current()) is None or current.snapshot_id != before.version:
             raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
-        renamed = {s.old.recorded: _copy(entries[s.old.recorded], _beside(s), s.size) for s in swaps}
+        renamed = {
+            s.old.recorded: copy_of(entries[s.old.recorded], file_path=_beside(s), file_size_in_bytes=s.size)
+            for s in swaps
+        }
         replacement = Replacement(self._table, renamed, {"parquet-bloom": f"{len(swaps)} files with filters"})
         self._commit(replacement, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
         return self.snapshot
@@ -387,8 +391,43 @@ class OpenIceberg:
     @property
     def cleanup(self) -> str:
         """The command by which earlier versions, and files of no version, leave the store."""
-        name = ".".join(self._table.name())
-        return f"CALL {self._table.catalog.name}.system.expire_snapshots(table => '{name}', older_than => now())"
+        return self._statements.cleanup
+
+    def steps(self, condition: str) -> Iterator[Statement]:
+        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
+        references = self._table.refs()
+        kept = [(name, str(references[name].snapshot_ref_type) == "tag") for name in self.references()]
+        return self._statements.steps(condition, kept)
+
+    def remedy(self, place: str) -> str | None:
+        """Return Spark's statement that removes what is in such a place, or None."""
+        return self._statements.remedy(place)
+
+    @property
+    def _statements(self) -> IcebergStatements:
+        return IcebergStatements(".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>")
+
+    def roles(self) -> Iterator[tuple[str, str]]:
+        """Yield what files other than data are, by their paths: of the current snapshot last."""
+        io = CheckedIO(self._table.io)
+        snapshots = sorted(self._table.snapshots(), key=lambda at: at.snapshot_id == self.snapshot.version)
+        for at in snapshots:
+            suffix = "" if at.snapshot_id == self.snapshot.version else " of an earlier version"
+            with understood(self._files.location):
+                yield self._files.require(_fsspec_path(at.manifest_list)), f"manifest list{suffix}"
+                for manifest in at.manifests(io):
+                    yield self._files.require(_fsspec_path(manifest.manifest_path)), f"manifest{suffix}"
+                for path in self._delete_files(at):
+                    yield self._files.place(_fsspec_path(path)).path, f"delete file{suffix}"
+
+    def _delete_files(self, at: Any) -> Iterator[str]:
+        from pyiceberg.manifest import ManifestContent
+
+        io = CheckedIO(self._table.io)
+        for manifest in at.manifests(io):
+            if manifest.content == ManifestContent.DELETES:
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                    yield entry.data_file.file_path
 
     @property
     def streams(self) -> str:
@@ -426,33 +465,6 @@ class OpenIceberg:
 _APPLYING = "run rewrite_data_files with the option delete-file-threshold 1, which applies the deletes"
 
 # ---- files ---------------------------------------------------------------------------------
-
-_COPIED = (
-    "content",
-    "file_format",
-    "partition",
-    "record_count",
-    "column_sizes",
-    "value_counts",
-    "null_value_counts",
-    "nan_value_counts",
-    "lower_bounds",
-    "upper_bounds",
-    "key_metadata",
-    "split_offsets",
-    "equality_ids",
-    "sort_order_id",
-)
-
-
-def _copy(old: Any, path: str, size: int) -> Any:
-    """Return a data file's entry with another path and size."""
-    from pyiceberg.manifest import DataFile
-
-    fields = {name: getattr(old, name) for name in _COPIED}
-    new = DataFile.from_args(file_path=path, file_size_in_bytes=size, **fields)
-    new.spec_id = old.spec_id
-    return new
 
 
 def _beside(swap: Swap | Erasure) -> str:

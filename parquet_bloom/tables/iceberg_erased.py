@@ -13,16 +13,13 @@ from typing import Any
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
 from parquet_bloom.storage.listing import Source
+from parquet_bloom.tables.iceberg_replace import copy_of
 from parquet_bloom.tables.written import written_statistics
 from parquet_bloom.values.ordering import Key
-
-_COPIED = ("content", "file_format", "partition", "key_metadata", "equality_ids", "sort_order_id")
 
 
 def entry_of(old: Any, path: str, source: Source, footer: Footer, ids: Mapping[int, int]) -> Any:
     """Return the data file's entry; `ids` are the table's field ids of the file's leaves, by their indexes."""
-    from pyiceberg.manifest import DataFile
-
     metrics: dict[str, dict[int, Any]] = {name: {} for name in METRICS}
     for leaf in footer.leaves:
         if (field_id := ids.get(leaf.index)) is None:
@@ -30,17 +27,15 @@ def entry_of(old: Any, path: str, source: Source, footer: Footer, ids: Mapping[i
         for name, value in _metrics(old, field_id, source, footer, leaf).items():
             if value is not None and field_id in (getattr(old, name) or {}):
                 metrics[name][field_id] = value
-    fields: dict[str, Any] = {name: getattr(old, name) for name in _COPIED}
-    fields |= {name: values if getattr(old, name) is not None else None for name, values in metrics.items()}
-    new = DataFile.from_args(
+    fields = {name: values if getattr(old, name) is not None else None for name, values in metrics.items()}
+    return copy_of(
+        old,
         file_path=path,
         file_size_in_bytes=source.size,
         record_count=footer.num_rows,
         split_offsets=_offsets(footer),
         **fields,
     )
-    new.spec_id = old.spec_id
-    return new
 
 
 METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")

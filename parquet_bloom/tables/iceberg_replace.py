@@ -1,6 +1,6 @@
 """A snapshot of an Iceberg table with other files in place of some, by pyiceberg's writers and catalogs.
 
-    a manifest with old files  ->  the same one again, the old ones as deleted, the others as they were
+    a manifest with old files  ->  the same one again, the old ones as deleted, without bounds, the others as they were
     every other manifest       ->  carried along
     the new files              ->  a manifest for each partition spec, as added
 
@@ -8,6 +8,9 @@ It is a `replace` where the new files have the same rows. An `overwrite` means t
 table's changes, such as Spark's streams, stop there; they skip a `replace`. pyiceberg has no producer for it. A new
 file gets the data sequence number of the file that it replaces, so that a delete applies to it if, and only if, it
 applied to the old one.
+
+An entry of a deleted file stays in the manifest until that is written again. Its bounds may be values of rows that were
+erased, and no reader needs them.
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ class Replacement:
         with self._manifest(spec_id) as writer:
             for entry in entries:
                 if entry.data_file.file_path in self._renamed:
-                    writer.delete(entry)
+                    writer.delete(_without_bounds(entry))
                 else:
                     writer.existing(entry)
         return writer.to_manifest_file()
@@ -197,9 +200,37 @@ class Replacement:
         )
 
 
+_FIELDS = (
+    *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "column_sizes"),
+    *("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "key_metadata"),
+    *("split_offsets", "equality_ids", "sort_order_id"),
+)
+
+
+def copy_of(old: Any, **changes: Any) -> Any:
+    """Return a data file's entry with other values of some fields."""
+    from pyiceberg.manifest import DataFile
+
+    new = DataFile.from_args(**{name: getattr(old, name) for name in _FIELDS} | changes)
+    new.spec_id = old.spec_id
+    return new
+
+
+def _without_bounds(entry: Any) -> Any:
+    from pyiceberg.manifest import ManifestEntry
+
+    return ManifestEntry.from_args(
+        status=entry.status,
+        snapshot_id=entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=copy_of(entry.data_file, lower_bounds=None, upper_bounds=None),
+    )
+
+
 def _new(kind: Any, **fields: Any) -> Any:
     """Return one of pyiceberg's models, whose fields type checkers know under the names of its JSON only."""
     return kind(**fields)
 
 
-__all__ = ["Replacement"]
+__all__ = ["Replacement", "copy_of"]

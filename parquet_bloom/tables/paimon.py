@@ -44,7 +44,7 @@ from parquet_bloom.tables.paimon_options import require_newest_state, why_unknow
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
-from parquet_bloom.tables.unpacking import AVRO, Room
+from parquet_bloom.tables.unpacking import AVRO, Room, avro_file
 
 _REFUSAL = (
     "parquet-bloom does not replace files of Paimon tables; parquet_bloom.paimon.attach_index adds indexes, "
@@ -596,20 +596,10 @@ def _is_there(folder: Folder, name: str) -> bool:
 
 
 def _avro(name: str, data: bytes, room: Room) -> Iterator[dict[str, Any]]:
-    try:
-        import fastavro
-    except ImportError:
-        raise UnsupportedError("reading Paimon tables needs fastavro: pip install 'parquet-bloom[paimon]'") from None
     if not data.startswith(AVRO):
         raise UnsupportedError(f"{name} is not an Avro file; manifests in other formats are not supported")
-    room.avro(data, name)
-    try:
-        records: list[Any] = list(fastavro.reader(io.BytesIO(data)))
-    except Exception as error:  # fastavro has no error of its own for what it cannot read
-        if isinstance(error, ValueError) and "you need to install" in str(error):
-            raise UnsupportedError(f"{error}: pip install 'parquet-bloom[paimon]'") from error
-        raise CorruptFileError(f"it does not decode: {error!r}", path=name) from error
-    yield from records
+    _, records = avro_file(data, name, room)
+    yield from list(records)
 
 
 def _merged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

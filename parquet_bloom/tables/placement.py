@@ -112,6 +112,10 @@ class Naming:
         """Return whether the values of a top-level column in files are not the table's."""
         return False
 
+    def field_id(self, path: ColumnPath) -> int | None:
+        """Return the table's id of a field; None if it has none."""
+        return None
+
     def place(self, columns: Columns) -> Placement:
         """Return where the table's columns are in a file; it is worked out once for all that share a schema."""
         leaves, ids = columns.leaves, columns.node_ids
@@ -259,6 +263,11 @@ class ByIds(Naming):
         naming = cls(fields, mapping, "agree" if by_id else "are ignored")
         naming._alike = dict(_folded_names(mapping))
         return naming
+
+    def field_id(self, path: ColumnPath) -> int | None:
+        """Return the table's id of a field; None if it has none."""
+        field_id = self._fields.get(path, (-1,))[-1]
+        return field_id if field_id >= 0 else None
 
     def _placed(self, leaves: Sequence[LeafColumn], ids: Sequence[Sequence[int | None]]) -> Placement:
         tree, doubts = _Tree(leaves), _Doubts(self._top)

@@ -23,6 +23,7 @@ from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
 from parquet_bloom.tables.placement import ByName, Columns, Here, Naming, Place, Unknown, Unproved
 from parquet_bloom.tables.recorded import Recorded
+from parquet_bloom.tables.statements import Statement
 
 if TYPE_CHECKING:
     from parquet_bloom.tables.columns import TableColumn
@@ -411,7 +412,29 @@ class OpenTable(Protocol):
         """Raise `CorruptFileError` if another writer has since committed over a swap of this object."""
 
 
-class ErasableTable(OpenTable, Protocol):
+class HistoricTable(Protocol):
+    """A table whose earlier versions can be read."""
+
+    kind: str
+    snapshot: Snapshot
+
+    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
+        """Yield each earlier version that can still be read, the oldest first, and its files."""
+
+    def roles(self) -> Iterator[tuple[str, str]]:
+        """Yield what files other than data are, by their paths; the last one counts."""
+
+    def references(self) -> dict[str, int]:
+        """Return the versions that branches and tags keep, besides the main branch, by their names."""
+
+    def steps(self, condition: str) -> Iterator[Statement]:
+        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
+
+    def remedy(self, place: str) -> str | None:
+        """Return Spark's statement that removes what is in such a place, or None."""
+
+
+class ErasableTable(OpenTable, HistoricTable, Protocol):
     """A table whose rows can be deleted by commits."""
 
     def require_erasable(self) -> None:
@@ -428,12 +451,6 @@ class ErasableTable(OpenTable, Protocol):
 
         `what` is what the commit says of the rows. Raises what `commit` does.
         """
-
-    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
-        """Yield each earlier version that can still be read, the oldest first, and its files."""
-
-    def references(self) -> dict[str, int]:
-        """Return the versions that branches and tags keep, besides the main branch, by their names."""
 
     @property
     def cleanup(self) -> str:

@@ -98,7 +98,7 @@ class Room:
         for _, _, chunk in footer.chunks():
             if chunk is None:
                 raise UnsupportedError(f"{name} is encrypted")
-            for page in _pages(data, *pages_extent(chunk)):
+            for _, page in page_headers(data, *pages_extent(chunk)):
                 header = page.data_page_header or page.data_page_header_v2
                 if header is None:  # a dictionary: each value may be as long as all of it
                     largest = max(largest, page.uncompressed_page_size)
@@ -106,6 +106,30 @@ class Room:
                 if size > self.left:
                     self.take(size, name)
         return max(1, min(_MOST_ROWS, self.left // largest))
+
+
+def avro_file(data: bytes, name: str, room: Room | None = None) -> tuple[dict[str, bytes], Iterator[Any]]:
+    """Return what an Avro file's header has, and its records, which are decoded as they are taken.
+
+    Raises what `Room.avro` does, and `UnsupportedError` where fastavro, or what it needs for the codec, is missing.
+    """
+    try:
+        import fastavro
+    except ImportError:
+        raise UnsupportedError(
+            "reading Avro files needs fastavro: pip install 'parquet-bloom[iceberg]' or 'parquet-bloom[paimon]'"
+        ) from None
+    (room or Room()).avro(data, name)
+    return _Reader(data).header(), _records(fastavro, data, name)
+
+
+def _records(fastavro: Any, data: bytes, name: str) -> Iterator[Any]:
+    try:
+        yield from fastavro.reader(io.BytesIO(data))
+    except Exception as error:  # fastavro has no error of its own for what it cannot read
+        if isinstance(error, ValueError) and "you need to install" in str(error):
+            raise UnsupportedError(f"{error}: pip install 'parquet-bloom[paimon]'") from error
+        raise CorruptFileError(f"it does not decode: {error!r}", path=name) from error
 
 
 class _Reader:
@@ -263,8 +287,9 @@ def _frames(start: Callable[[], Any], block: bytes) -> Iterator[int]:
         block = packed.unused_data
 
 
-def _pages(data: Any, start: int, stop: int) -> Iterator[Any]:
-    """Yield the headers of the pages of a column chunk."""
+def page_headers(data: Any, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any]]:
+    """Yield where the pages of a column chunk begin, and their headers; the chunk ends where the last page does."""
+    stop = len(data) if stop is None else stop
     if not 0 <= start <= stop <= len(data):
         raise CorruptFileError("a column chunk lies outside of the file", offset=start)
     while start < stop:
@@ -275,5 +300,5 @@ def _pages(data: Any, start: int, stop: int) -> Iterator[Any]:
         sizes = header.compressed_page_size, header.uncompressed_page_size
         if None in sizes or min(sizes) < 0:
             raise CorruptFileError("a page's header does not say how many bytes it has", offset=start)
-        yield header
+        yield start, header
         start += size + header.compressed_page_size

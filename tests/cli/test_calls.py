@@ -414,6 +414,8 @@ def test_every_keyword_has_an_option(verb):
         "count",
         "invert_match",
         "yes",
+        "check",
+        "plan",
     } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print

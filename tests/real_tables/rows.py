@@ -39,9 +39,9 @@ _ZERO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 class Rows:
     """Makes rows, the same ones for the same seed; no two have one number."""
 
-    def __init__(self, seed: int, scratch: Path) -> None:
+    def __init__(self, seed: int, scratch: Path, first: int = RID) -> None:
         self._rng, self._scratch = random.Random(seed), scratch
-        self._numbers, self._files = itertools.count(RID), itertools.count()
+        self._numbers, self._files = itertools.count(first), itertools.count()
 
     def row(self, batch: int, key: int | None = None) -> dict[str, Any]:
         """Return a row; `n` and `day` grow by the batch, so that least and greatest values say something."""

@@ -10,6 +10,7 @@ import pytest
 from real_tables import sessions
 from real_tables.examine import examine
 from real_tables.iceberg import KINDS
+from real_tables.left import erase_from_iceberg
 
 pytestmark = pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES names no folder of jars")
 
@@ -23,3 +24,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.mark.parametrize("title", KINDS)
 def test_no_row_of_an_iceberg_table_is_lost(spark: Any, title: str, tmp_path: Path) -> None:
     examine("Iceberg", title, KINDS[title], spark, tmp_path)
+
+
+@pytest.mark.parametrize("title", KINDS)
+def test_nothing_is_left_of_rows_that_were_erased(spark: Any, title: str, tmp_path: Path) -> None:
+    erase_from_iceberg(title, KINDS[title], spark, tmp_path)

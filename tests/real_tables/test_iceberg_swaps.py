@@ -83,14 +83,14 @@ class Stream:
 
 def overwritten(table: Any) -> None:
     """Commits a swap of a file for a copy of it as pyiceberg would: as an overwrite."""
-    from parquet_bloom.tables.iceberg import _copy
+    from parquet_bloom.tables.iceberg_replace import copy_of
 
     old = next(iter(table.scan().plan_files())).file
     path = old.file_path.replace(".parquet", "-copy.parquet")
     Path(path.removeprefix("file:")).write_bytes(Path(old.file_path.removeprefix("file:")).read_bytes())
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
         overwrite.delete_data_file(old)
-        overwrite.append_data_file(_copy(old, path, old.file_size_in_bytes))
+        overwrite.append_data_file(copy_of(old, file_path=path))
 
 
 def test_streams_and_time_travel_go_on(spark: Any, work: Path, tmp_path: Path) -> None:

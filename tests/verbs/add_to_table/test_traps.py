@@ -17,7 +17,8 @@ from files import statuses, table, write
 
 from parquet_bloom import ColumnNotFoundError, ConcurrentChangeError, UnsupportedError, add, prune
 from parquet_bloom.tables import LiveFile, Swap, open_table
-from parquet_bloom.tables.iceberg import OpenIceberg, _copy
+from parquet_bloom.tables.iceberg import OpenIceberg
+from parquet_bloom.tables.iceberg_replace import copy_of
 
 
 def naive_delta(root: Path, recorded: str, old: str, *, stats: str = '{"numRecords":20}', **commit: Any) -> None:
@@ -219,7 +220,7 @@ def naive_iceberg(made: Any, old: Any, path: str) -> None:
     transaction = made.transaction()
     with transaction.update_snapshot().overwrite() as overwrite:
         overwrite.delete_data_file(old)
-        overwrite.append_data_file(_copy(old, path, old.file_size_in_bytes))
+        overwrite.append_data_file(copy_of(old, file_path=path))
     transaction.commit_transaction()
 
 

@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from files import table
 from stores import KEYS
 
+import parquet_bloom
 from parquet_bloom import erase
 
 
@@ -42,3 +43,11 @@ def test_a_delta_table(endpoint: str) -> None:
     client.put_object(Bucket="erased", Key="a table/x-erased-0123456789ab.parquet", Body=b"of a run that was killed")
     again = erase(root, "id", keys, table=True, storage_options=options)
     assert [path.rpartition("/")[2] for path in again.unreferenced] == ["x-erased-0123456789ab.parquet"]
+    left = parquet_bloom.erased(root, "id", [3], storage_options=options)
+    assert {row.place for row in left} == {"version 2"}
+    client.delete_object(Bucket="erased", Key="a table/x-erased-0123456789ab.parquet")
+    DeltaTable(root, storage_options=theirs).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert parquet_bloom.erased(root, "id", [3], storage_options=options).is_nowhere
+    assert f"VACUUM delta.`{root}`" in [
+        row.statement for row in parquet_bloom.erase_plan(root, "id", [3], storage_options=options)
+    ]
