@@ -872,8 +872,8 @@ def _check_erasure(
     """Print what is left of keys, and end."""
     taken = ("ledger", "timezone", "index", "jobs", "catalog", "storage_options")
     _refuse_changes("--check", paths, options, taken)
-    if keys is None and options["ledger"] is None:
-        raise click.UsageError("--check needs --keys, or --ledger with the ledger of the erasure")
+    if (keys is None) == (options["ledger"] is None):
+        raise click.UsageError("--check needs either --keys, or --ledger with the ledger of the erasure")
     with progress_bar("searching") as progress:
         traces = parquet_bloom.erased(
             paths[0], column, keys, progress=progress, **{name: options[name] for name in taken}

@@ -7,6 +7,7 @@ that nothing is left.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -115,9 +116,9 @@ def erased(
         path: A folder of files, or a Delta or Iceberg table: its directory, its name in the catalog, or pyiceberg's
             own object. Of one file, that file.
         column: The leaf column that held the keys.
-        keys: The keys, as `erase` takes them. Without them, those of the ledger.
-        ledger: The ledger of the erasure. If its keys are hashed, they are only found where they are a whole value:
-            text within other text is then not searched, and files of text are named.
+        keys: The keys, as `erase` takes them; or None for those of the ledger.
+        ledger: The ledger of the erasure, instead of keys. If its keys are hashed, they are only found where they are a
+            whole value: text within other text is then not searched, and files of text are named.
         ledger_secret: The secret of a ledger with hashed keys; by default that of the environment variable
             `PARQUET_BLOOM_LEDGER_SECRET`.
         timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
@@ -136,7 +137,7 @@ def erased(
         LiteralError: A key is NULL, or no file's column can be compared with a key.
         UnsupportedError: A symbolic link leads out of the folder.
         CorruptFileError: The ledger is not one.
-        ValueError: There are neither keys nor a ledger, or no secret.
+        ValueError: There are neither keys nor a ledger, or both, or no secret.
 
     Examples:
         >>> parquet_bloom.erased("events", "id", [10**9]).is_nowhere
@@ -172,8 +173,8 @@ def _root(path: Any, catalog: str | None, storage_options: StorageOptions) -> st
 def _wanted(
     column: str, keys: Any, ledger: PathLike | None, secret: str | bytes | None, timezone: str | None
 ) -> Wanted:
-    if keys is None and ledger is None:
-        raise ValueError("give keys, or the ledger of an erasure")
+    if (keys is None) == (ledger is None):
+        raise ValueError("give either keys, or the ledger of an erasure")
     if keys is not None:
         read = read_keys(keys, column)
         require_no_null(read)
@@ -301,7 +302,7 @@ class _Search:
             )
 
     def _column(self, sources: Iterable[Source]) -> ErasedColumn:
-        """Return the column as the files have it. Raises the error of the last file if none can be compared."""
+        """Return the column as the files have it, after learning how they store the keys."""
         snapshot = self.table.snapshot if self.table is not None else None
 
         def leaf_of(footer: Footer) -> LeafColumn | None:
@@ -314,15 +315,12 @@ class _Search:
 
         names = {self.column}
         for source in sources:
-            if source.name in self.live:
-                try:
-                    footer = run(source, read_footer(source.size, guess=source.footer_guess))
-                    leaf = leaf_of(footer)
-                except (ParquetBloomError, OSError):
-                    continue
-                if leaf is not None:
-                    own = next(one.path for one in footer.leaves if one.index == leaf.index)
-                    names.add(own)
+            if source.name in self.live or says_parquet(source.name):
+                with contextlib.suppress(ParquetBloomError, OSError):  # the search will say so
+                    footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
+                    if (leaf := leaf_of(footer)) is not None:
+                        self.wanted.learn_forms(leaf)
+                        names |= {one.path for one in footer.leaves if one.index == leaf.index}
         field_id = snapshot.naming.field_id(self.column) if snapshot is not None else None
         return ErasedColumn(self.column, frozenset(names), field_id, leaf_of)
 
@@ -425,7 +423,7 @@ def _most_precise(found: Mapping[str, set[int]]) -> Iterator[tuple[str, set[int]
 
 
 LIVE, INDEX, OTHER = "live file", "index", "other file"
-REMOVE = "remove the file"
+REMOVE = "remove the file, if nothing needs it"
 
 _PLACES: Mapping[str, Mapping[str, str]] = {
     "Delta": {

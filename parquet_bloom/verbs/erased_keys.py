@@ -51,7 +51,10 @@ class Wanted(Protocol):
     """Those that are too short for it."""
 
     def learn(self, leaf: LeafColumn) -> None:
-        """Note how a leaf of the column stores the keys. Raises what comparing them raises."""
+        """Note how a leaf stores the keys. Raises what comparing them raises."""
+
+    def learn_forms(self, leaf: LeafColumn) -> None:
+        """Learn a leaf of the column, and how its values are written elsewhere; not while others search."""
 
     def in_array(self, leaf: LeafColumn, values: pa.Array) -> set[int]:
         """Find keys among the values of a leaf that was learned, as pages store them."""
@@ -89,16 +92,20 @@ class ClearKeys:
         self._sorted = sorted(self.names)
 
     def learn(self, leaf: LeafColumn) -> None:
-        """Note how a leaf of the column stores the keys. Raises what comparing them raises."""
+        """Note how a leaf stores the keys. Raises what comparing them raises."""
+        if leaf not in self._stored:
+            entries = plain_entries(leaf, self._keys, self._timezone)
+            keys = PlainKeys(leaf, entries.values, has_nan=bool(entries.nans))
+            owners = {plain_value(entries.values, at): owner for at, owner in enumerate(entries.owners)}
+            self._stored[leaf] = keys, owners
+
+    def learn_forms(self, leaf: LeafColumn) -> None:
+        """Learn a leaf of the column, and how its values are written elsewhere; not while others search."""
         if leaf in self._stored:
             return
-        entries = plain_entries(leaf, self._keys, self._timezone)
-        keys = PlainKeys(leaf, entries.values, has_nan=bool(entries.nans))
-        owners = {plain_value(entries.values, at): owner for at, owner in enumerate(entries.owners)}
-        self._stored[leaf] = keys, owners
-        for plain, number in owners.items():
+        self.learn(leaf)
+        for plain, number in self._stored[leaf][1].items():
             if len(plain.replace(b"\0", b"")) >= _TELLING and number not in self.short:
-                self._prefixes = None
                 self._needles.setdefault(plain, (number, False))
             for form in forms_of(decode_plain(leaf, plain)):
                 self._note(number, form)
@@ -107,7 +114,6 @@ class ClearKeys:
         self._whole.setdefault(form, set()).add(number)
         if number in self.short or not isinstance(form, str | bytes) or len(form) < LEAST:
             return
-        self._prefixes = None
         for needle, is_word in _needles(form):
             self._needles.setdefault(needle, (number, is_word))
 
@@ -218,6 +224,8 @@ class HashedKeys:
 
     def learn(self, leaf: LeafColumn) -> None:
         """Do nothing: every value is hashed as it comes."""
+
+    learn_forms = learn
 
     def in_array(self, leaf: LeafColumn, values: pa.Array) -> set[int]:
         """Find keys among the values of a leaf, as pages store them."""

@@ -168,6 +168,34 @@ def test_bounds_that_manifests_keep_of_replaced_files_are_found(catalog: Any, mo
     assert erased(made, "email", [email(20)]).is_nowhere  # the manifest was written again
 
 
+def counts(traces: Any) -> set[tuple[str, str, int]]:
+    """Returns how many keys are in which files, but for bounds."""
+    found = {(Path(row.path).name, row.found, row.num_keys) for row in traces}
+    return {each for each in found if not each[1].startswith("bounds")}
+
+
+def test_many_keys_and_threads(tmp_path: Path) -> None:
+    """More needles than are looked for one by one."""
+    root = tmp_path / "t"
+    root.mkdir()
+    keys = [email(number) for number in range(500, 900)]
+    for number in range(8):
+        pq.write_table(people(100 * number, 100), root / f"{number}.parquet")
+        (root / f"{number}.txt").write_text(" ".join(email(n) for n in range(100 * number, 100 * number + 3)))
+    left = erased(root, "email", keys, jobs=4)
+    assert counts(left) == {
+        *((f"{number}.parquet", "values of email", 100) for number in (5, 6, 7)),
+        *((f"{number}.txt", "text", 3) for number in (5, 6, 7)),
+    }
+    texts = [people(0)["id"][at].as_py() for at in range(20)]
+    (root / "ids.csv").write_text("\n".join(map(str, texts)))
+    left = erased(root, "id", texts, jobs=4)
+    assert counts(left) == {
+        ("0.parquet", "values of id", 20),
+        ("ids.csv", "text", 20),
+    }
+
+
 # ---- places and forms --------------------------------------------------------------------
 
 
@@ -225,7 +253,7 @@ def test_a_key_that_the_column_cannot_hold_is_an_error(tmp_path: Path) -> None:
         erased(tmp_path / "t", "id", ["no number"])
     with pytest.raises(LiteralError, match="NULL"):
         erased(tmp_path / "t", "id", [None])
-    with pytest.raises(ValueError, match="give keys, or the ledger"):
+    with pytest.raises(ValueError, match="give either keys, or the ledger"):
         erased(tmp_path / "t", "id")
     with pytest.raises(FileNotFoundError):
         erased(tmp_path / "nothing", "id", [1])
