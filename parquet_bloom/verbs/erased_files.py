@@ -23,8 +23,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from parquet_bloom.errors import CorruptFileError, LiteralError, ParquetBloomError, UnsupportedError, describe_error
-from parquet_bloom.filters.parquet import stored_filter
+from parquet_bloom.errors import CorruptFileError, LiteralError, UnsupportedError, describe_error
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import old_parts
 from parquet_bloom.format.fields import BINARY, STRUCT, fields_of
@@ -92,20 +91,24 @@ def search_file(source: Source, wanted: Wanted, column: ErasedColumn) -> Searche
     """Return what a file still has of the keys; what keeps it from being searched is in the result."""
     searched = Searched()
     try:
-        head = read_range(source, ByteRange(0, min(source.size, 16)))
-        if head.startswith(MAGIC) and source.size > 2 * len(MAGIC):
-            _Parquet(source, wanted, column, searched).search()
-        elif head.startswith(ENCRYPTED_MAGIC):
-            raise UnsupportedError("it is encrypted")
-        elif source.size > MOST_AT_ONCE:
-            raise UnsupportedError(f"it has {source.size:,} bytes, more than are read at once")
-        else:
-            data = read_range(source, ByteRange(0, source.size))
-            _Content(source.name, wanted, column, searched).search(data)
-    except (ParquetBloomError, OSError, MemoryError, ValueError) as error:
+        _search(source, wanted, column, searched)
+    except Exception as error:  # a file may hold anything: it is named, and the others are searched
         searched.mistake = error if isinstance(error, LiteralError) else None
         searched.unsearched.append(describe_error(error))
     return searched
+
+
+def _search(source: Source, wanted: Wanted, column: ErasedColumn, searched: Searched) -> None:
+    head = read_range(source, ByteRange(0, min(source.size, len(MAGIC))))
+    if head == MAGIC and source.size > 2 * len(MAGIC):
+        _Parquet(source, wanted, column, searched).search()
+    elif head == ENCRYPTED_MAGIC:
+        raise UnsupportedError("it is encrypted")
+    elif source.size > MOST_AT_ONCE:
+        raise UnsupportedError(f"it has {source.size:,} bytes, more than are read at once")
+    else:
+        data = read_range(source, ByteRange(0, source.size))
+        _Content(source.name, wanted, column, searched).search(data)
 
 
 # ---- other files -------------------------------------------------------------------------
@@ -373,6 +376,8 @@ class _Parquet:
                 if footer.is_encrypted(row_group, leaf):
                     self._searched.unsearched.append(f"column {leaf.name} is encrypted")
                     continue
+                if problem := footer.chunk_problem(row_group, leaf):
+                    raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
                 self._values(chunks, row_group, leaf)
                 self._headers(footer, row_group, leaf)
         for state in run(self._source, whole_prefixes(footer)):
@@ -417,7 +422,7 @@ class _Parquet:
 
     def _headers(self, footer: Footer, row_group: int, leaf: LeafColumn) -> None:
         """Search the statistics in the headers of pages; all bytes of a chunk must be pages."""
-        start, stop = pages_extent(footer.chunk(row_group, leaf))
+        start, stop = _extent(footer.chunk(row_group, leaf))
         if start == stop:
             return
         num_values = 0
@@ -458,7 +463,7 @@ class _Parquet:
                 if footer.is_encrypted(row_group, leaf):
                     continue
                 chunk = footer.whole_column_chunk(row_group, leaf.index)
-                self._known.append(ByteRange(*pages_extent(chunk.meta_data)))
+                self._known.append(_extent(chunk.meta_data))
                 if (known := chunk.meta_data.statistics) is not None:
                     self._bounds(leaf, (known.min, known.max, known.min_value, known.max_value), where)
                 parts = old_parts(footer, row_group, leaf, None)
@@ -468,9 +473,11 @@ class _Parquet:
                     index, _ = decode(ttypes.ColumnIndex, read_range(self._source, parts.column_index))
                     self._bounds(leaf, [*(index.min_values or ()), *(index.max_values or ())], "page index")
         for row_group, leaf in footer.chunks_with_filters(footer.leaves):
-            stored = run(self._source, stored_filter(footer, row_group, leaf))
-            if stored is not None and stored.location is not None and stored.length:
-                self._known.append(ByteRange(stored.location.offset, stored.location.offset + stored.length))
+            if (location := footer.filter_location(row_group, leaf)) is not None:
+                start = location.offset
+                head = read_range(self._source, ByteRange(start, min(start + _FILTER_HEADER, footer.start)))
+                filter_header, length = decode(ttypes.BloomFilterHeader, head)
+                self._known.append(ByteRange(start, start + length + (filter_header.numBytes or 0)))
         notes = [text.encode("utf-8", "surrogateescape") for pair in footer.key_values.items() for text in pair if text]
         self._searched.add(f"notes in the {where}", self._wanted.within(notes))
         if self._wanted.searches_text:
@@ -478,17 +485,52 @@ class _Parquet:
             self._searched.add(where, self._wanted.within([footer.raw]) - known)
 
     def _gaps(self, footer: Footer) -> None:
-        """Search the bytes that no footer points to; but for zeros they may be anything."""
-        position, sizes = 0, 0
+        """Search the bytes that no footer points to; but for zeros and copies of metadata they may be anything."""
+        position, unknown = 0, 0
         for known in [*sorted(self._known), ByteRange(footer.file_size, footer.file_size)]:
             if known.start > position:
                 data = read_range(self._source, ByteRange(position, known.start))
-                if data.strip(b"\0"):
-                    sizes += len(data)
-                    self._searched.add("bytes that no footer points to", self._wanted.within([data], apart=False))
+                copies = [*_copies(footer, data)]
+                for leaf, bounds in copies:
+                    self._bounds(leaf, bounds, "metadata behind its pages")
+                self._searched.add("bytes that no footer points to", self._wanted.within([data], apart=bool(copies)))
+                unknown += len(data) if data.strip(b"\0") and not copies else 0
             position = max(position, known.stop)
-        if sizes:
-            self._searched.unsearched.append(f"no footer points to {sizes:,} of its bytes, which may be packed pages")
+        if unknown:
+            self._searched.unsearched.append(f"no footer points to {unknown:,} of its bytes, which may be packed pages")
+
+
+def _extent(chunk: Any) -> ByteRange:
+    """Return where the pages of a chunk are; one without values may say where its dictionary is alone."""
+    if chunk.num_values or chunk.data_page_offset:
+        return ByteRange(*pages_extent(chunk))
+    start = chunk.dictionary_page_offset or 0
+    return ByteRange(start, start + (chunk.total_compressed_size or 0))
+
+
+def _copies(footer: Footer, data: bytes) -> Iterator[tuple[LeafColumn, tuple[bytes | None, ...]]]:
+    """Yield the leaves and bounds of the copies of column metadata that bytes consist of; none if these are not all.
+
+    Some writers put one behind the pages of each column chunk, as `file_offset` once asked for.
+    """
+    found, position = [], 0
+    while position < len(data):
+        for kind in (ttypes.ColumnMetaData, ttypes.ColumnChunk):
+            with contextlib.suppress(CorruptFileError):
+                read, size = decode(kind, data[position:])
+                chunk = read if kind is ttypes.ColumnMetaData else read.meta_data
+                path = tuple(getattr(chunk, "path_in_schema", None) or ())
+                leaf = next((one for one in footer.leaves if one.path == path), None)
+                if leaf is not None:
+                    break
+        else:
+            return
+        known, position = chunk.statistics, position + size
+        found.append((leaf, () if known is None else (known.min, known.max, known.min_value, known.max_value)))
+    yield from found
+
+
+_FILTER_HEADER = 64
 
 
 def _bounds_of_page(data: bytes, at: int) -> Iterator[bytes]:

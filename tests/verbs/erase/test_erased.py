@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
+from files import FIXTURES
 
 import parquet_bloom
 from parquet_bloom import ColumnNotFoundError, LiteralError, UnsupportedError, erase, erase_plan, erased, index
@@ -388,6 +389,34 @@ def test_conditions_of_commits(tmp_path: Path) -> None:
     (root / "other.json").write_text('{"person": 32, "n": 320}')
     assert [row.found for row in erased(root, "id", [32])] == ["text"]
     assert erased(root, "id", [3201234]).is_nowhere
+
+
+ENGINES = ("polars", "clickhouse", "duckdb", "pyarrow", "spark", "datafusion")
+UNREAD = {"pyarrow/encrypted_footer.parquet", "pyarrow/signed_footer.parquet", "duckdb/plain_types.parquet"}
+"""Fixtures that are encrypted, or that pyarrow does not decode."""
+
+
+@pytest.mark.parametrize("engine", [name for name in ENGINES if (FIXTURES / name).is_dir()])
+def test_files_of_other_engines_are_searched_to_the_last_byte(engine: str) -> None:
+    for path in sorted((FIXTURES / engine).glob("*.parquet")):
+        is_encrypted = path.name == "encrypted_footer.parquet"
+        column = "id" if is_encrypted else pq.ParquetFile(path).schema.column(0).path
+        key = "no-such-key-anywhere"
+        try:
+            left = erased(path, column, [key])
+        except LiteralError:
+            left = erased(path, column, [10**8 + 7])
+        assert not left.rows
+        assert bool(left.errors) == (f"{engine}/{path.name}" in UNREAD), (path, left.errors)
+
+
+def test_copies_of_metadata_behind_the_pages(tmp_path: Path) -> None:
+    """Polars writes them, with bounds."""
+    path = FIXTURES / "polars" / "snappy.parquet"
+    greatest = pq.read_table(path)["id"].to_pylist()
+    left = erased(path, "id", [max(greatest)])
+    assert "bounds of id, in the metadata behind its pages" in {row.found for row in left}
+    assert not left.errors
 
 
 # ---- ledgers -----------------------------------------------------------------------------
