@@ -400,6 +400,8 @@ UNREAD = {"pyarrow/encrypted_footer.parquet", "pyarrow/signed_footer.parquet", "
 def test_files_of_other_engines_are_searched_to_the_last_byte(engine: str) -> None:
     for path in sorted((FIXTURES / engine).glob("*.parquet")):
         is_encrypted = path.name == "encrypted_footer.parquet"
+        if not is_encrypted and not len(pq.ParquetFile(path).schema):
+            continue
         column = "id" if is_encrypted else pq.ParquetFile(path).schema.column(0).path
         key = "no-such-key-anywhere"
         try:
