@@ -517,6 +517,7 @@ def _copies(footer: Footer, data: bytes) -> Iterator[tuple[LeafColumn, tuple[byt
     while position < len(data):
         for kind in (ttypes.ColumnMetaData, ttypes.ColumnChunk):
             with contextlib.suppress(CorruptFileError):
+                read: Any
                 read, size = decode(kind, data[position:])
                 chunk = read if kind is ttypes.ColumnMetaData else read.meta_data
                 path = tuple(getattr(chunk, "path_in_schema", None) or ())

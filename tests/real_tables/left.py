@@ -148,6 +148,11 @@ def erase_from_delta(title: str, build: Build, spark: Any, work: Path) -> None:
     require_alike(left, places(Path(known), keys))
     later(spark, str(known))
     left = erased(known, column, keys)
+    if any("outside of its directory" in error.error for error in left.errors):
+        return  # what a clone shares with its source is another table's
+    if "inCommitTimestamp" in "".join(path.read_text() for path in Path(known, "_delta_log").glob("*.json")):
+        assert {row.place for row in left} <= {"log", "checkpoint"}, said(left)  # whose time no test can change
+        return
     assert left.is_nowhere, (refused, said(left))
     assert not places(Path(known), others)
 
@@ -174,7 +179,12 @@ def erase_from_iceberg(title: str, build: Build, spark: Any, work: Path) -> None
     require_alike(erased(known, column, keys), places(root, keys))
     refused = go(known, column, keys)
     catalog = "dir" if isinstance(known, str) else "db"
-    for step in erase_plan(known, column, keys):
+    try:
+        steps = erase_plan(known, column, keys)
+    except UnsupportedError:  # it is not known which version is current, or there are files of ORC
+        assert not erased(known, column, keys).is_nowhere
+        return
+    for step in steps:
         if "remove_orphan_files" not in step.statement:
             filled = step.statement.replace("<catalog>", catalog).replace("<namespace>.<table>", f"n.{bench.name}")
             spark.sql(filled)
