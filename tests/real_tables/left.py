@@ -163,10 +163,15 @@ def later(spark: Any, root: str) -> None:
     quick = {"logRetentionDuration": "interval 1 days", "deletedFileRetentionDuration": "interval 0 days"}
     for properties in (quick | {"checkpointInterval": "1"}, {"checkpointInterval": "2"}):
         listed = ", ".join(f"'delta.{name}' = '{value}'" for name, value in properties.items())
-        old = time.time() - 5 * 86400
-        for path in Path(root, "_delta_log").rglob("*"):
-            os.utime(path, (old, old))
+        make_old(Path(root, "_delta_log"))
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({listed})")
+
+
+def make_old(folder: Path) -> None:
+    """Has all files look five days old."""
+    old = time.time() - 5 * 86400
+    for path in folder.rglob("*"):
+        os.utime(path, (old, old))
 
 
 def erase_from_iceberg(title: str, build: Build, spark: Any, work: Path) -> None:
@@ -178,16 +183,16 @@ def erase_from_iceberg(title: str, build: Build, spark: Any, work: Path) -> None
     root = Path(known if isinstance(known, str) else "/" + known.location().removeprefix("file:").lstrip("/"))
     require_alike(erased(known, column, keys), places(root, keys))
     refused = go(known, column, keys)
-    catalog = "dir" if isinstance(known, str) else "db"
+    catalog = "dir" if isinstance(known, str) else known.catalog.name
     try:
         steps = erase_plan(known, column, keys)
     except UnsupportedError:  # it is not known which version is current, or there are files of ORC
         assert not erased(known, column, keys).is_nowhere
         return
     for step in steps:
-        if "remove_orphan_files" not in step.statement:
-            filled = step.statement.replace("<catalog>", catalog).replace("<namespace>.<table>", f"n.{bench.name}")
-            spark.sql(filled)
+        if "remove_orphan_files" in step.statement:
+            make_old(root)
+        spark.sql(step.statement.replace("<catalog>", catalog).replace("<namespace>.<table>", f"n.{bench.name}"))
     left = erased(known, column, keys)
     assert left.is_nowhere, (refused, said(left))
     assert not places(root, others)
