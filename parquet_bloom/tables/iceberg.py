@@ -405,7 +405,8 @@ class OpenIceberg:
 
     @property
     def _statements(self) -> IcebergStatements:
-        return IcebergStatements(".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>")
+        name = ".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>"
+        return IcebergStatements(name, self._table.metadata.properties.get("gc.enabled", "").lower() == "false")
 
     def roles(self) -> Iterator[tuple[str, str]]:
         """Yield what files other than data are, by their paths: of the current snapshot last."""

@@ -68,6 +68,8 @@ class IcebergStatements:
     """The statements for an Iceberg table that its catalog knows by a name, such as `db.events`."""
 
     name: str
+    is_sharing: bool = False
+    """Whether the table says that its files may be another table's."""
 
     @property
     def expire(self) -> str:
@@ -111,9 +113,11 @@ class IcebergStatements:
         yield Statement(f"DELETE FROM {table} WHERE {condition}", "deletes the rows in the current snapshot")
         yield Statement(self.apply_deletes, "writes the files again without rows that are only marked as deleted")
         yield Statement(self.rewrite_manifests, "manifests keep the bounds of files that are gone until then")
-        yield Statement(
-            self.expire, "removes all earlier snapshots with their files; give an earlier time to keep some of them"
+        refused = (
+            "; Spark refuses it, for files may be another table's (gc.enabled is false)" if self.is_sharing else ""
         )
+        why = f"removes all earlier snapshots with their files; give an earlier time to keep some of them{refused}"
+        yield Statement(self.expire, why)
         yield Statement(self.orphans, "removes files that a killed writer left, if they are older than three days")
 
     def remedy(self, place: str) -> str | None:

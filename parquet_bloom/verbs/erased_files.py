@@ -364,7 +364,11 @@ class _Parquet:
     def search(self) -> None:
         """Search all that a file has."""
         footer = run(self._source, read_footer(self._source.size, guess=self._source.footer_guess, keeps_tail=False))
-        own = self._column.leaf_of(footer)
+        try:
+            own = self._column.leaf_of(footer)
+        except UnsupportedError as error:  # what has its name may be it
+            self._searched.unsearched.append(describe_error(error))
+            own = next((leaf for leaf in footer.leaves if leaf.path == self._column.path), None)
         self._searched.leaves = tuple(leaf.name for leaf in footer.leaves)
         if own is not None:
             self._searched.has_column = True
