@@ -143,7 +143,10 @@ def metrics(
     return {name: str(count) for name, count in counts.items()}
 
 
-BY_SPARK = "delete the rows with Spark, and then run REORG TABLE ... APPLY (PURGE)"
+BY_SPARK = (
+    "delete the rows with Spark, and then run REORG TABLE ... APPLY (PURGE); `parquet-bloom erase --plan` prints these "
+    "statements"
+)
 """What to do instead about a table that is refused."""
 
 

@@ -463,7 +463,10 @@ class OpenIceberg:
         ) from error
 
 
-_APPLYING = "run rewrite_data_files with the option delete-file-threshold 1, which applies the deletes"
+_APPLYING = (
+    "run rewrite_data_files with the option delete-file-threshold 1, which applies the deletes; `parquet-bloom erase "
+    "--plan` prints these statements"
+)
 
 # ---- files ---------------------------------------------------------------------------------
 
