@@ -103,7 +103,17 @@ def _exit_code(error: BaseException) -> int:
         _leave_quietly()
     with contextlib.suppress(BaseException):  # the code says it even if nothing can be printed
         _tell(error)
+    with contextlib.suppress(Exception):
+        _drop_unwritten()
     return INTERRUPTED if isinstance(error, KeyboardInterrupt | click.Abort) else ERROR
+
+
+def _drop_unwritten() -> None:
+    """Give up what standard output does not take: Python would try again at its end, and exit with its own code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(error: BaseException) -> None:

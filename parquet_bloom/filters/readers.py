@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from parquet_bloom.tables.wishes import readers_property
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+LOG = logging.getLogger("parquet_bloom")
 
 VARIABLE = "PARQUET_BLOOM_READERS"
 """The environment variable that names the readers where nothing else does."""
@@ -130,7 +133,11 @@ def _settled(readers: Readers, fs: Any, folders: Sequence[str], remembered: str 
     if readers.is_given or readers.accepts:
         return readers
     if remembered is None:
-        known = _known_to_indexes(fs, folders)
+        try:
+            known = _known_to_indexes(fs, folders)
+        except (UnsupportedError, OSError) as error:
+            LOG.warning("which readers an index remembers is not known, so it may be anyone: %s", error)
+            return Readers(is_given=True)
         if known and (len(known) < len(folders) or len({*known.values()}) > 1):
             folder, text = min(known.items())
             raise ValueError(
@@ -145,8 +152,6 @@ def _settled(readers: Readers, fs: Any, folders: Sequence[str], remembered: str 
 
 def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
     """Return the readers that the nearest index above each folder remembers, where one does."""
-    from parquet_bloom.filters.index import LOG
-
     indexes: dict[str, str] = {}
     try:
         for root in with_above(folders):
@@ -163,13 +168,9 @@ def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
 
 
 def _remembered_in(folder: Folder) -> str | None:
-    from parquet_bloom.filters.index import LOG, newest
+    from parquet_bloom.filters.index import newest
 
-    try:
-        latest = newest(folder)
-    except UnsupportedError as error:
-        LOG.warning("%s: which readers it remembers is not known: %s", folder.name, error)
-        return None
+    latest = newest(folder)
     return latest.version.readers if latest is not None else None
 
 

@@ -229,8 +229,9 @@ def test_an_interrupt_while_it_is_loaded_is_130(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("line", ["probe {} id 42", "inspect {}", "inspect {} --json", "--help"])
-def test_an_output_that_takes_nothing_is_2(line):
+def test_an_output_that_takes_nothing_is_2(line, unbuffered):
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
             [*PROGRAM, *line.format(SMALL).split()],
@@ -239,6 +240,7 @@ def test_an_output_that_takes_nothing_is_2(line):
             text=True,
             timeout=PATIENCE,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     assert (ran.returncode, ran.stderr) == (2, "error: No space left on device\n")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,8 @@ from parquet_bloom.verbs.advise import Advice
 from parquet_bloom.verbs.drop import Dropped
 from parquet_bloom.verbs.erase import Erased
 from parquet_bloom.verbs.erase_ledger import LedgerCheck
+from parquet_bloom.verbs.erase_plan import Steps
+from parquet_bloom.verbs.erased import Traces
 from parquet_bloom.verbs.index import IndexState
 from parquet_bloom.verbs.inspect import Inspection
 from parquet_bloom.verbs.probe import Probe
@@ -34,6 +37,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def delta_of(file: Path) -> Path:
+    table = file.with_name("delta")
+    if not table.exists():
+        deltalake.write_deltalake(table, pa.table({"id": [1, 2]}))
+    return table
+
+
 def ledger_of(file: Path) -> Path:
     ledger = file.with_name("ledger.json")
     if not ledger.exists():
@@ -50,6 +60,8 @@ RESULTS: dict[type[Table], tuple[Any, Any]] = {
     Dropped: (lambda file: parquet_bloom.drop(file), Dropped(())),
     Erased: (lambda file: parquet_bloom.erase(file, "id", [1]), Erased(())),
     LedgerCheck: (lambda file: parquet_bloom.check_ledger(ledger_of(file)), LedgerCheck("", ())),
+    Traces: (lambda file: parquet_bloom.erased(file, "id", [1]), Traces(())),
+    Steps: (lambda file: parquet_bloom.erase_plan(delta_of(file), "id", [1]), Steps(())),
     Recovered: (lambda file: parquet_bloom.recover(file), Recovered(())),
     Advice: (lambda file: parquet_bloom.advise(file), Advice((), (), 0, 0, 0, 0)),
     Report: (lambda file: parquet_bloom.report(file, file / "r.html", force=True), Report("", 0, Inspection(()))),

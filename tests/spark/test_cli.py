@@ -176,7 +176,7 @@ def test_erasing_from_a_table_does_and_says_the_same(tmp_path, monkeypatch):
         line = ["-c", "id", "-k", "keys.txt", "--table", how]
         here = run("erase", "lake", *line)
         there = run("erase", "copy", *line, "--engine", "spark")
-        assert there.output.replace("/copy/", "/lake/") == here.output
+        assert there.output.replace("/copy", "/lake") == here.output
         assert there.exit_code == here.exit_code == 0
     assert lakes.delta_rows(Path("copy")) == lakes.delta_rows(Path("lake")) == sorted({*range(60)} - {5, 25})
 

@@ -13,6 +13,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.results import Table
+from parquet_bloom.verbs.erase_ledger import LedgerCheck
+from parquet_bloom.verbs.erase_plan import Steps
 from parquet_bloom.verbs.paimon import Attached
 
 RESULTS: dict[str, Callable[[Path], Any]] = {
@@ -35,6 +37,9 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "index.show": lambda path: parquet_bloom.index.show(path.parent),
     "index.drop": lambda path: parquet_bloom.index.drop(path.parent),
     "execute": lambda path: parquet_bloom.execute(f"CREATE BLOOMFILTER INDEX ON '{path.parent}' FOR COLUMNS (id)"),
+    "erased": lambda path: parquet_bloom.erased(path, "id", [5]),
+    "erase_plan": lambda _: Steps(()),
+    "check_ledger": lambda _: LedgerCheck("", ()),
     "paimon.attach_index": lambda _: Attached(()),
 }
 

@@ -473,11 +473,13 @@ def test_columns_go_by_the_table_s_names(tmp_path: Path) -> None:
 
 def test_a_column_that_the_table_has_widened_gets_no_filter(tmp_path: Path) -> None:
     root = unpacked("delta_spark/widening", tmp_path)
-    rows = add(root, "id", table=True).rows
+    rows = add(root, "id", table=True, readers="trino").rows
     for row in rows:
         is_narrow = str(pq.read_schema(row.path).field("id").type) == "int32"
         assert (row.status == "refused") == is_narrow
-        assert ("reads this file's INT32 as INT64: with a filter Trino" in (row.error or "")) == is_narrow
+        assert (
+            "Trino up to 483, the newest tried, loses rows if the table declares another" in (row.error or "")
+        ) == is_narrow
     assert sorted(row.status for row in rows) == ["refused", "refused", "written"]
 
 
