@@ -255,7 +255,7 @@ def test_an_index_of_another_format_is_warned_of(ids: Path, caplog: pytest.LogCa
     (version,) = index_folder(ids.parent).glob("*.json")
     write_version(version, format=99)
     assert "left out" in only_error(add(ids, "blob", dry_run=True))
-    assert "which readers it remembers is not known" in caplog.text
+    assert "which readers an index remembers is not known" in caplog.text
 
 
 def write_version(path: Path, *, without: str = "", **fields: object) -> None:
