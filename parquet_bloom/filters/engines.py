@@ -79,7 +79,7 @@ def users(leaf: LeafColumn, num_bytes: int) -> tuple[str, ...]:
 MEASURED = date(2026, 11, 23)
 """When the table of hazards was measured."""
 
-_RECENT = date(2024, 11, 23)
+_RECENT = MEASURED.replace(year=MEASURED.year - 2)
 """24 months before: nobody is expected to read with releases that are older."""
 
 _RELEASES = {

@@ -35,8 +35,8 @@ _OTHER_NAMES = {"delta-rs": "deltalake", "pyspark": "spark"}
 class Readers:
     """The readers of files; by default anyone, with any release that is not too old.
 
-    `named` has the releases of each engine. `accepts`: whatever they lose is no reason to do without filters. Of those
-    that the caller `is_given`, no table and no index knows better.
+    `named` has the releases of each engine. With `accepts`, columns get filters whatever readers lose. Where the caller
+    gave them (`is_given`), what a table or an index remembers does not count.
     """
 
     named: Mapping[str, SpecifierSet] | None = field(default=None, hash=False)
@@ -95,8 +95,8 @@ Given: TypeAlias = str | Sequence[str] | Readers | None
 def readers_of(given: Given = None, *, accept_hazards: bool = False, remembered: str | None = None) -> Readers:
     """Return the readers that were given, or else `remembered`, or else named by the environment, or anyone.
 
-    They are such as `duckdb>=2,datafusion>=55`. Raises `ValueError` for an engine of which no hazard is known, nor that
-    there is none, and for what is no version.
+    They are such as `duckdb>=2,datafusion>=55`. Raises `ValueError` for an engine that is not in the table of
+    hazards, and for a release that cannot be read.
     """
     if isinstance(given, Readers):
         return given
@@ -152,14 +152,14 @@ def _settled(readers: Readers, fs: Any, folders: Sequence[str], remembered: str 
 
 def _known_to_indexes(fs: Any, folders: Sequence[str]) -> dict[str, str]:
     """Return the readers that the nearest index above each folder remembers, where one does."""
-    indexes: dict[str, str] = {}
+    found: dict[str, Folder] = {}
     try:
         for root in with_above(folders):
-            folder = folder_of(root, filesystem=fs)
-            if folder is not None and (text := _remembered_in(folder)):
-                indexes[root.rstrip("/")] = text
+            if (folder := folder_of(root, filesystem=fs)) is not None:
+                found[root.rstrip("/")] = folder
     except PermissionError as error:
         LOG.warning("not all folders above %s were searched for an index that remembers readers: %s", folders[0], error)
+    indexes = {root: text for root, folder in found.items() if (text := _remembered_in(folder))}
     known = {}
     for below in folders:
         if above := [root for root in indexes if f"{below}/".startswith(f"{root}/")]:

@@ -316,7 +316,7 @@ def _first_header(part: bytes, where: str) -> Any:
             unknown = next(unknown_in(ttypes.PageHeader, part, at), None)
             header, length = _header_at(part, at)
         except CorruptFileError as error:
-            raise CorruptFileError(f"{where}: there is no page at byte {at:,} of its pages") from error
+            raise CorruptFileError(f"{where}: no page begins at byte {at:,} of its pages") from error
         if unknown is not None:
             raise UnsupportedError(f"{where}: a page's header has {unknown}, which is not understood")
         if header.type == ttypes.PageType.INDEX_PAGE:

@@ -10,7 +10,7 @@ import logging
 import math
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -245,8 +245,7 @@ def advise(
     sample([one for one in of_interest.values() if not _why_impossible(one)], files, jobs, progress)
     size = sum(source.size for source in opened.sources)
     scale = size / max(1, sum(file.source.size for file in files)) if len(opened.sources) > MOST_FILES else 1.0
-    left_out = _left_out(files, samples, known, opened)
-    rows = []
+    rows: list[ColumnAdvice] = []
     for path, one in samples.items():
         if path not in of_interest:
             rows.append(_no(one, "not worth it", "no condition compares it with = or IN"))
@@ -259,7 +258,9 @@ def advise(
         rate = wish[1] if fpp is None and wish is not None else fpp
         row = _advice(one, points, scale, rate, price)
         row = row if wish is None else _wished(row, is_on=wish[0])
-        rows.append(_without_hazards(row, left_out.get(path, [])))
+        rows.append(row)
+    left_out = _left_out(files, {parse_path(row.column) for row in rows if row.advice == "add"}, known, opened)
+    rows = [_without_hazards(row, left_out.get(parse_path(row.column), [])) for row in rows]
     return Advice(
         tuple(sorted(rows, key=_rank)),
         tuple(errors),
@@ -526,7 +527,7 @@ def _wished(row: ColumnAdvice, *, is_on: bool) -> ColumnAdvice:
 
 
 def _left_out(
-    files: Sequence[FileColumns], paths: Mapping[ColumnPath, Any], readers: Readers, opened: Opened
+    files: Sequence[FileColumns], paths: Collection[ColumnPath], readers: Readers, opened: Opened
 ) -> dict[ColumnPath, list[str | None]]:
     """Return for each column why `add` would leave it out of each file that has it, None where it would not."""
     snapshot = opened.table.snapshot if opened.table else None

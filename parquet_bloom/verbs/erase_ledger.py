@@ -155,7 +155,7 @@ class WrittenLedger:
 
 
 def read_ledger(path: PathLike) -> WrittenLedger:
-    """Return a ledger, whether or not its digest is right; raises `CorruptFileError` for what is no ledger."""
+    """Return a ledger, whether or not its digest is right; raises `CorruptFileError` for a file that is not one."""
     import pyarrow as pa
 
     target = Path(path).expanduser()
