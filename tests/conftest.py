@@ -8,21 +8,18 @@ from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import tiers
 from hypothesis import HealthCheck, settings
 from stores import missing_for_s3, moto
 
 from parquet_bloom.storage import listing
 
-# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time, so
-# half as many do; elsewhere they are new ones.
-settings.register_profile(
-    "patient",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize="CI" in os.environ,
-    max_examples=50 if "CI" in os.environ else 100,
-)
-settings.load_profile("patient")
+# A machine may be slow or busy: no test fails for the time that it takes. In CI the examples are the same each time;
+# elsewhere they are new ones, so few do, and `--all` tries more.
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ)
+settings.register_profile("few", COMMON, max_examples=50 if "CI" in os.environ else 25)
+settings.register_profile("many", COMMON, max_examples=50 if "CI" in os.environ else 100)
+settings.load_profile("few")
 
 # The readers of the tests' files are the engines that are installed: what others lose is for the tests of hazards.
 os.environ["PARQUET_BLOOM_READERS"] = "duckdb>=2,datafusion>=55,clickhouse>=26.9.2,deltalake>=1.6.3,polars,spark"
@@ -31,6 +28,17 @@ os.environ["PARQUET_BLOOM_READERS"] = "duckdb>=2,datafusion>=55,clickhouse>=26.9
 # sixth less if it does not verify Spark's classes.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.all:
+        config.option.markexpr = f"not ({' or '.join(tiers.BY_HAND)})"
+        settings.load_profile("many")
+    config.pluginmanager.register(tiers.Tiers(config))
 
 
 @pytest.hookimpl(trylast=True)
