@@ -1,6 +1,6 @@
 """The log of a folder that Spark's structured streaming wrote says which of its files are live.
 
-tests/spark/test_sinks.py has Spark write such folders.
+tests/spark/test_streaming_sinks.py has Spark write such folders.
 """
 
 from __future__ import annotations

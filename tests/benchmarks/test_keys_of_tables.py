@@ -1,6 +1,6 @@
 """The rows of one key of a Delta and of an Iceberg table, beside the libraries of these formats. Not a usual test:
 
-pytest tests/benchmarks/test_tables.py -m benchmark -s -n0
+pytest tests/benchmarks/test_keys_of_tables.py -m benchmark -s -n0
 """
 
 import os

@@ -1,6 +1,6 @@
 """How much faster `spark.read` is than Spark alone, which has the filters on its executors' side. Not a usual test:
 
-pytest tests/benchmarks/test_spark.py -m benchmark -s -n0
+pytest tests/benchmarks/test_spark_read.py -m benchmark -s -n0
 
 The session has the machine's two cores; what else runs on them changes the ratios.
 """

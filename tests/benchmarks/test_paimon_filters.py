@@ -1,6 +1,6 @@
 """The time of Paimon's filters as ratios to its own classes, warmed up. Not part of the usual tests:
 
-PARQUET_BLOOM_ORACLES=FOLDER pytest tests/benchmarks/test_paimon.py -m benchmark -s -n0
+PARQUET_BLOOM_ORACLES=FOLDER pytest tests/benchmarks/test_paimon_filters.py -m benchmark -s -n0
 
 FOLDER is what `.ci/oracles` fetches jars into. A machine that does other things at the same time may fail them.
 """
