@@ -3,7 +3,7 @@
     PARQUET_BLOOM_ORACLES=jars PYTHONPATH=tests python tests/oracles/record.py
 
 The folder of jars is the one that `.ci/oracles` fetches. Paimon's releases must agree. Goes into the entries that say
-`recorded` of `tests/filters/index/paimon_vectors.json` and `tests/filters/hudi/vectors.json`.
+`recorded` of `tests/filters/paimon_vectors.json` and `tests/filters/hudi/vectors.json`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 def paimon() -> None:
     """Records the hash of every value."""
-    path = TESTS / "filters" / "index" / "paimon_vectors.json"
+    path = TESTS / "filters" / "paimon_vectors.json"
     kept = [each for each in json.loads(path.read_text("utf-8")) if "recorded" not in each]
     drawn = [(kind, value) for kind, values in extremes.PAIMON.items() for value in values]
     lines = [f"hash\t{kind}\t{extremes.spelled(value)}" for kind, value in drawn]

@@ -179,7 +179,7 @@ def test_hashes(ask: Ask) -> None:
 
 
 def test_hashes_at_the_ends_of_every_type_are_those_recorded(ask: Ask) -> None:
-    path = Path(__file__).parents[1] / "filters" / "index" / "paimon_vectors.json"
+    path = Path(__file__).parents[1] / "filters" / "paimon_vectors.json"
     recorded = [vector for vector in json.loads(path.read_text("utf-8")) if "recorded" in vector]
     wanted = [str(int(vector["hash_hex"], 16)) for vector in recorded]
     assert len(wanted) > 700

@@ -16,6 +16,8 @@ from parquet_bloom import add, col, index, inspect, lookup, probe, prune, verify
 from parquet_bloom.filters.hudi import build
 from parquet_bloom.tables import snapshot_of
 
+pytestmark = pytest.mark.usefixtures("mtime_stable")
+
 KEY = "_hoodie_record_key"
 HUDI = ["hudi/v6_cow", "hudi/v8_cow", "hudi/v6_mor", "hudi/v8_mor", "hudi/v6_simple"]
 PAIMON = [
