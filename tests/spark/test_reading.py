@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engines import needs_java, spark, spark_rows_scanned, understood
-from verbs.prune.test_properties import by_pyarrow
-from verbs.prune.test_spark import SPARK_TYPES, _answers, asked_of
+from verbs.prune.test_no_row_lost import by_pyarrow
+from verbs.prune.test_no_row_lost_in_spark import SPARK_TYPES, _answers, asked_of
 from verbs.prune.worlds import KINDS, Column, World
 
 import parquet_bloom

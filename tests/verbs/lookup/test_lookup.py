@@ -19,7 +19,7 @@ import reference
 from files import DAMAGED, FIXTURES, names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from verbs.prune.test_properties import EXAMPLES
+from verbs.prune.test_no_row_lost import EXAMPLES
 from verbs.prune.worlds import KINDS, Column, Oracle, World, write
 
 import parquet_bloom

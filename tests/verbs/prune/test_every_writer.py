@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from files import FIXTURES, PYARROW_CANNOT, SOUND, names, opened
-from verbs.prune.test_properties import check_exact
+from verbs.prune.test_no_row_lost import check_exact
 from verbs.prune.worlds import duckdb_literal
 
 from parquet_bloom.errors import LiteralError

@@ -15,7 +15,7 @@ from files import FIXTURES, footer_bytes, opened, with_footer
 from hypothesis import given
 from hypothesis import strategies as st
 from stores import SimulatedStore
-from verbs.prune.test_properties import quick
+from verbs.prune.test_no_row_lost import quick
 
 from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.format._parquet_thrift import ttypes

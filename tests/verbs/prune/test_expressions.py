@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from verbs.prune.test_properties import by_us, cases, check, quick
+from verbs.prune.test_no_row_lost import by_us, cases, check, quick
 from verbs.prune.worlds import KINDS, World
 
 import parquet_bloom

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from verbs.prune.test_properties import by_us, check
+from verbs.prune.test_no_row_lost import by_us, check
 from verbs.prune.worlds import KINDS, Column, World
 
 from parquet_bloom.errors import LiteralError

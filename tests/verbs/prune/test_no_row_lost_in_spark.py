@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from engines import needs_java, spark, understood
-from verbs.prune.test_properties import by_pyarrow, check
+from verbs.prune.test_no_row_lost import by_pyarrow, check
 from verbs.prune.worlds import KINDS, Column, World, spellings
 
 from parquet_bloom.errors import LiteralError
