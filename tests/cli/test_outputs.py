@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -454,6 +453,8 @@ def test_an_index_shows_its_readers(of_bytes):
 
 
 def test_many_refusals_with_one_reason_are_a_line(tmp_path):
+    import deltalake
+
     table = pa.table({"id": [1, 2]})
     for _ in range(5):
         deltalake.write_deltalake(tmp_path / "t", table, mode="append")

@@ -20,6 +20,8 @@ from files import index_folder
 
 from parquet_bloom import index
 
+pytestmark = pytest.mark.engines
+
 INSIDE = ("", "/", "/*", "/*.parquet", "/**", "/**/*", "/**/*.parquet", "/*/*.parquet", "/k=*/*.parquet")
 ABOVE = ("/*/", "/*/*.parquet", "/**/*.parquet", "/*", "/*/k=1/*")
 FOLDER_ABOVE = ("", "/")

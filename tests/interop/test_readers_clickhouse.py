@@ -14,6 +14,8 @@ from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 from parquet_bloom.filters.engines import CLICKHOUSE
 from parquet_bloom.values.encoding import why_unbuildable
 
+pytestmark = pytest.mark.engines
+
 # ClickHouse fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
     "duckdb/all_types.parquet": ["json"],  # not an object

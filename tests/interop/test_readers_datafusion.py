@@ -12,6 +12,8 @@ from samples import EDGES, FILES, FIXTURES, RICH, plain_leaves, sample
 from parquet_bloom.filters.engines import DATAFUSION
 from parquet_bloom.values.encoding import why_unbuildable
 
+pytestmark = pytest.mark.engines
+
 # DataFusion fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
     "clickhouse/all_types.parquet": ["binary", "large_binary"],  # bytes that ClickHouse calls strings

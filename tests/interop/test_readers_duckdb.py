@@ -13,6 +13,8 @@ from parquet_bloom import inspect
 from parquet_bloom.filters.engines import DUCKDB, users
 from parquet_bloom.values.encoding import why_unbuildable
 
+pytestmark = pytest.mark.engines
+
 # DuckDB fails on these whatever the filters.
 UNREADABLE_COLUMNS = {
     "clickhouse/all_types.parquet": ["binary", "large_binary"],  # bytes that ClickHouse calls strings

@@ -18,6 +18,8 @@ from samples import FIXTURES
 
 import parquet_bloom
 
+pytestmark = pytest.mark.engines
+
 FILES = [
     f"{writer}/all_types.parquet" for writer in ("clickhouse", "datafusion", "duckdb", "polars", "pyarrow", "spark")
 ]

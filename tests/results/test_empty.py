@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -38,6 +37,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def delta_of(file: Path) -> Path:
+    import deltalake
+
     table = file.with_name("delta")
     if not table.exists():
         deltalake.write_deltalake(table, pa.table({"id": [1, 2]}))

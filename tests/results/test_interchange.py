@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,8 +41,18 @@ def test_arrow_libraries_take_a_result_as_it_is(lake: Path, verb: str) -> None:
     assert table.equals(result.to_arrow())
     assert table.num_rows == len(result) == len(list(result)) > 0
     assert list(result) == list(result.rows)
-    assert pl.DataFrame(result).to_dicts() == table.to_pylist()
-    assert duckdb.sql("FROM result").fetchall() == [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.engines
+def test_engines_take_a_result_as_it_is(lake: Path) -> None:
+    import duckdb
+    import polars as pl
+
+    for verb in RESULTS:
+        result = RESULTS[verb](lake)
+        rows = pa.table(result).to_pylist()
+        assert pl.DataFrame(result).to_dicts() == rows, verb
+        assert duckdb.sql("FROM result").fetchall() == [tuple(row.values()) for row in rows], verb
 
 
 @pytest.mark.parametrize("verb", RESULTS)
@@ -111,12 +119,24 @@ def test_prune_gives_what_readers_are_told(lake: Path) -> None:
 KEYS = [5, 6, 1000]
 
 
+def by_polars(found: Any) -> pa.Table:
+    import polars as pl
+
+    return pl.DataFrame(found).to_arrow()
+
+
+def by_duckdb(found: Any) -> pa.Table:
+    import duckdb
+
+    return duckdb.from_arrow(found.to_reader()).to_arrow_table()
+
+
 @pytest.mark.parametrize(
     "read",
     [
         pa.table,
-        lambda found: pl.DataFrame(found).to_arrow(),
-        lambda found: duckdb.from_arrow(found.to_reader()).to_arrow_table(),
+        pytest.param(by_polars, marks=pytest.mark.engines),
+        pytest.param(by_duckdb, marks=pytest.mark.engines),
         lambda found: pa.RecordBatchReader.from_stream(found).read_all(),
     ],
 )

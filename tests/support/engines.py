@@ -36,7 +36,9 @@ def java_version() -> int:
 
 
 # In CI nothing is skipped: there `spark()` fails and says what is missing.
-needs_java = pytest.mark.skipif(java_version() < 17 and not os.environ.get("CI"), reason=INSTALL_JAVA)
+needs_java = pytest.mark.skipif(
+    "__import__('engines').java_version() < 17 and not os.environ.get('CI')", reason=INSTALL_JAVA
+)
 
 
 @functools.cache
