@@ -90,7 +90,9 @@ def test_keys_of_every_kind_are_cells(lake: Path, key: Any) -> None:
     pq.write_table(pa.table({"k": [key]}), "lake/a.parquet")
     pq.write_table(pa.table({"k": [key]}), "keys.parquet")
     Path("out.csv").write_bytes(run("lookup", "lake", "-c", "k", "-k", "keys.parquet", "--format", "csv").stdout_bytes)
-    texts = pa_csv.ConvertOptions(column_types={"key": pa.string()}, strings_can_be_null=True, quoted_strings_can_be_null=False)
+    texts = pa_csv.ConvertOptions(
+        column_types={"key": pa.string()}, strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
     shown = set(pa_csv.read_csv("out.csv", convert_options=texts)["key"].to_pylist())
     assert {cell.lower() for cell in shown} == {str(key).lower()}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from files import DAMAGED, ENTRIES, FIXTURES, SOUND, fixture, footer_bytes, names, opened, with_footer
+from files import ENTRIES, FIXTURES, SOUND, fixture, footer_bytes, names, opened, with_footer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,17 +123,6 @@ def test_steps_make_up_the_footer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footers, "_FOOTER_STEP", 7)
     footer, _ = drive(data, read_footer(len(data), guess=8))
     assert footer.raw == whole.raw
-
-
-@pytest.mark.parametrize("name", names(DAMAGED))
-def test_damaged_files_are_read_or_corrupt(name: str) -> None:
-    data = fixture(name)
-    with contextlib.suppress(CorruptFileError, UnsupportedError):
-        footer = read(data)
-        for row_group, leaf, _ in footer.chunks():
-            with contextlib.suppress(CorruptFileError, UnsupportedError):
-                if location := footer.filter_location(row_group, leaf):
-                    drive(data, read_filter(location, end=footer.start))
 
 
 ODD_NAME = "damaged/name_not_utf8.parquet"  # costs one column, not the file

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 from interop.matrix.sql import NotTried, NoWay, Question
 from kinds import ROW_GROUP_ROWS, footer_of
 
@@ -125,6 +124,8 @@ def plain_values(path: Path, leaf: str) -> list[bytes]:
 def programs(folder: Path) -> dict[str, Program]:
     """Returns the programs that `.ci/interop` has built in its folder."""
     java_25 = os.environ.get("JAVA_25", "java")
+    import pyspark
+
     jars = Path(pyspark.__file__).with_name("jars")
     made = [
         Hyparquet(

@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from files import (
-    DAMAGED,
     FIXTURES,
     SMALL,
     fixture,
     footer_bytes,
-    names,
     only_error,
     snapshot,
     statuses,
@@ -191,30 +189,6 @@ def test_two_files_that_would_become_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FilterExistsError, match="same file"):
         add([tmp_path / "a", tmp_path / "b"], "id", output=tmp_path / "out")
     assert snapshot(tmp_path) == before
-
-
-@pytest.mark.parametrize("name", names(DAMAGED))
-def test_a_damaged_file_is_written_rightly_or_refused_and_left(tmp_path: Path, name: str) -> None:
-    old, file = fixture(name), tmp_path / "x.parquet"
-    file.write_bytes(old)
-    for verb in (
-        lambda: add(file, ["id", "name", "amount"]),
-        lambda: add(file, "id", replace=True, output=tmp_path / "y.parquet"),
-        lambda: drop(file),
-        lambda: drop(file, restore=True),
-    ):
-        before = file.read_bytes()
-        try:
-            (row,) = verb().rows
-        except ColumnNotFoundError:
-            continue
-        assert (row.status == "refused") == bool(row.error)
-        if row.status == "refused":
-            assert file.read_bytes() == before
-        shared = min(len(old), file.stat().st_size)
-        assert file.read_bytes()[:shared] == old[:shared]
-        (tmp_path / "y.parquet").unlink(missing_ok=True)
-        assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
 
 
 def test_refusals_are_of_one_family() -> None:

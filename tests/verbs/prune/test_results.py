@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import DAMAGED, FIXTURES, names
 
 import parquet_bloom
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError, PredicateError
+from parquet_bloom.errors import CorruptFileError, PredicateError
 from parquet_bloom.predicates.tree import MAX_DEPTH, And, Or, col
 from parquet_bloom.verbs.prune import prune
 
@@ -145,18 +144,3 @@ def test_the_deepest_condition(lake: Path) -> None:
     assert prune("day=1", condition).totals.row_groups_kept == 1
     with pytest.raises(PredicateError, match="nested"):
         prune("day=1", ~condition)
-
-
-@pytest.mark.parametrize("name", names(DAMAGED))
-@pytest.mark.parametrize(
-    "where", ["id = 1", "id = 123456789", "id > 10 AND id IS NOT NULL", "name = 'x' OR id IN (1, 2)"]
-)
-def test_damage_is_kept_and_never_raised(name: str, where: str) -> None:
-    try:
-        pruning = prune(FIXTURES / name, where)
-    except ParquetBloomError as error:
-        assert "column" in str(error)  # noqa: PT017  # a schema without the columns, or of other types
-        return
-    for group in pruning.rows:
-        assert group.reason
-        assert group.is_kept or group.by
