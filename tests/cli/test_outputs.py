@@ -353,6 +353,7 @@ def test_files_in_a_store(ids):
 # ---- demo --------------------------------------------------------------------------------
 
 
+@pytest.mark.engines
 def test_demo_shows_every_verb():
     ran = run("demo")
     assert ran.exit_code == 0

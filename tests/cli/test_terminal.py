@@ -30,6 +30,16 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 PROGRAM = str(Path(sysconfig.get_path("scripts"), "parquet-bloom"))
 PATIENCE = 120  # seconds after which something hangs
 
+
+def mostly_slow(arguments):
+    """Returns parameters of which only the first is usual: each starts programs."""
+    first, *others = arguments
+    return [
+        first,
+        *(pytest.param(*other if isinstance(other, tuple) else (other,), marks=pytest.mark.slow) for other in others),
+    ]
+
+
 # The program with a library call that waits for a line on standard input: time stands still until it comes.
 WAITING = """
 import sys
@@ -195,16 +205,18 @@ def piped(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["inspect", "spark", "duckdb", "clickhouse", "pyarrow"],
-        ["inspect", "clickhouse/all_types.parquet", "--all"],
-        ["inspect", "damaged"],
-        ["probe", "pyarrow", "duckdb", "damaged", "id", "5"],
-        ["verify", "spark", "damaged"],
-        ["add", "pyarrow", "damaged", "-c", "id", "--replace", "--dry-run"],
-        ["drop", "duckdb", "damaged", "--dry-run"],
-        ["add", "pyarrow", "-c", "idd"],
-    ],
+    mostly_slow(
+        [
+            ["inspect", "damaged"],
+            ["inspect", "spark", "duckdb", "clickhouse", "pyarrow"],
+            ["inspect", "clickhouse/all_types.parquet", "--all"],
+            ["probe", "pyarrow", "duckdb", "damaged", "id", "5"],
+            ["verify", "spark", "damaged"],
+            ["add", "pyarrow", "damaged", "-c", "id", "--replace", "--dry-run"],
+            ["drop", "duckdb", "damaged", "--dry-run"],
+            ["add", "pyarrow", "-c", "idd"],
+        ]
+    ),
     ids=" ".join,
 )
 def test_a_terminal_shows_lines_of_its_width(arguments):
@@ -275,7 +287,7 @@ def numbers_in(text):
         "index show .",
         "prune . -w 'id = '",
         "inspect . --no-such-option",
-        "demo",
+        pytest.param("demo", marks=pytest.mark.slow),
     ],
 )
 def test_whatever_is_printed_fits_and_no_number_is_broken(hostile, arguments, monkeypatch):
@@ -298,6 +310,7 @@ def assert_fits(lines, columns, plain):
     assert shown == whole or "The terminal is too narrow for" in " ".join(" ".join(lines).split())
 
 
+@pytest.mark.slow
 def test_a_real_terminal_is_like_that(hostile):
     plain = piped("inspect", ".", "--verbose", cwd=hostile)
     real = Terminal(PROGRAM, "inspect", ".", "--verbose", cwd=hostile, columns=60)
@@ -305,6 +318,7 @@ def test_a_real_terminal_is_like_that(hostile):
     assert_fits(real.screen, 60, plain.stdout + plain.stderr)
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
     path = tmp_path / ("a_rather_long_name_of_a_directory_" * 3) / "file.parquet"
     path.parent.mkdir()
@@ -318,6 +332,7 @@ def test_a_pipe_gets_whole_lines_without_colors(tmp_path):
     assert said.count(column) == 2
 
 
+@pytest.mark.slow
 def test_no_color_means_none():
     command = [PROGRAM, "find", "pyarrow/small.parquet", "damaged/cut_five.parquet", "--where", "id IS NOT NULL"]
     for given, colored, styled in (([], True, True), (["NO_COLOR=1"], False, True), (["TERM=dumb"], False, False)):
@@ -327,7 +342,7 @@ def test_no_color_means_none():
         assert ("\x1b" in terminal.shown) == styled
 
 
-@pytest.mark.parametrize("piped", ["stdout", "stderr"])
+@pytest.mark.parametrize("piped", mostly_slow(["stdout", "stderr"]))
 def test_each_stream_has_colors_only_if_it_is_a_terminal(piped, tmp_path):
     command = [PROGRAM, "find", "pyarrow/small.parquet", "damaged/cut_five.parquet", "--where", "id IS NOT NULL"]
     with (tmp_path / "there").open("wb") as file:
@@ -339,15 +354,14 @@ def test_each_stream_has_colors_only_if_it_is_a_terminal(piped, tmp_path):
     assert re.search(r"\x1b\[[0-9;]*3\dm", terminal.shown)
 
 
-def test_keys_come_from_standard_input(tmp_path):
+def test_keys_come_from_standard_input(tmp_path, monkeypatch):
     pq.write_table(pa.table({"id": [1, 5, 7]}), tmp_path / "a.parquet")
-    assert piped("add", "a.parquet", "-c", "id", cwd=tmp_path).returncode == 0
-    command = [PROGRAM, "lookup", "a.parquet", "-c", "id", "-k", "-"]
+    monkeypatch.chdir(tmp_path)
+    parquet_bloom.add("a.parquet", "id")
+    command = ["lookup", "a.parquet", "-c", "id", "-k", "-"]
     for keys, code, said in (("5\n6\n", 0, "5\ta.parquet\trow group 0\n6\tabsent\n"), ("6\n", 1, "6\tabsent\n")):
-        ran = subprocess.run(
-            command, cwd=tmp_path, input=keys, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-        assert (ran.stdout, ran.stderr, ran.returncode) == (said, "", code)
+        ran = CliRunner().invoke(commands.main, command, input=keys)
+        assert (ran.stdout, ran.stderr, ran.exit_code) == (said, "", code)
 
 
 # ---- progress ----------------------------------------------------------------------------
@@ -361,6 +375,7 @@ def test_a_terminal_gets_a_bar_when_the_work_takes_a_while():
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_no_bar_when_it_does_not():
     terminal = Terminal(sys.executable, "-c", WAITING, "1000000", "inspect", "anything")
     terminal.type("\n")
@@ -368,6 +383,7 @@ def test_a_terminal_gets_no_bar_when_it_does_not():
     assert "reading filters" not in terminal.shown
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_no_bar():
     ran = subprocess.run(
         [sys.executable, "-c", WAITING, "0", "inspect", "anything"],
@@ -380,6 +396,7 @@ def test_a_pipe_gets_no_bar():
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_bar_waits_until_spark_has_started():
     terminal = Terminal(sys.executable, "-c", STARTING, "inspect", "anything", "--engine", "spark")
     terminal.wait_for("reading filters")
@@ -389,6 +406,7 @@ def test_a_bar_waits_until_spark_has_started():
     assert terminal.screen == ["WARN: Java"]
 
 
+@pytest.mark.slow
 def test_a_warning_is_printed_once_and_fits(tmp_path):
     (tmp_path / ("a" * 50)).write_text("text")
     pq.write_table(pa.table({"id": [1]}), tmp_path / "b.parquet")
@@ -404,6 +422,7 @@ def test_a_warning_is_printed_once_and_fits(tmp_path):
     assert max(map(len, terminal.lines)) <= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"], ["--format", "csv"]], ids=str)
 def test_a_bar_keeps_out_of_what_is_printed(options, tmp_path):
     plain = subprocess.run(
@@ -431,6 +450,7 @@ def test_a_bar_keeps_out_of_what_is_printed(options, tmp_path):
     assert run().screen == [*plain.stdout.splitlines(), *plain.stderr.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["NO_COLOR=1", "TERM=dumb"])
 def test_a_bar_has_no_color_where_none_is_wanted(given):
     terminal = Terminal("env", given, sys.executable, "-c", WAITING, "0", "inspect", "anything")
@@ -445,7 +465,7 @@ def test_a_bar_has_no_color_where_none_is_wanted(given):
 # ---- pipes and signals -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", ["inspect . --json", "inspect .", "verify . --json", "probe . id 5"])
+@pytest.mark.parametrize("arguments", mostly_slow(["inspect . --json", "inspect .", "verify . --json", "probe . id 5"]))
 def test_a_reader_that_leaves_is_no_error(arguments):
     ran = subprocess.run(
         ["bash", "-c", f"'{PROGRAM}' {arguments} | head -n 1"],
@@ -468,8 +488,10 @@ def long_work(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("output", [[], ["-o", "new"]], ids=["in place", "elsewhere"])
+@pytest.mark.parametrize(
+    ("number", "output"),
+    mostly_slow([(number, output) for number in (signal.SIGINT, signal.SIGTERM) for output in ([], ["-o", "new"])]),
+)
 def test_an_interrupted_add_leaves_nothing_behind(long_work, number, output):
     before = {path.name: path.read_bytes() for path in long_work.iterdir()}
     with subprocess.Popen(
@@ -489,6 +511,7 @@ def test_an_interrupted_add_leaves_nothing_behind(long_work, number, output):
     assert [path for path in long_work.rglob("*") if path.is_file() and path.parent != long_work] == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_terminal_ends_the_bar_too(long_work):
     terminal = Terminal(
         sys.executable, "-c", SLOW, "add", "a.parquet", "-c", "id", cwd=long_work, stdout=subprocess.DEVNULL
@@ -512,16 +535,18 @@ def test_a_terminal_gets_no_parquet():
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [
-        ("pru", "prune"),
-        ("inspect --for", "--format"),
-        ("inspect --format ''", "table json csv parquet"),
-        ("index paimon a", "attach"),
-        ("inspect sma", "files"),
-        ("lookup sma -k sma", "files"),
-        ("index create sma", "files"),
-        ("add sma -o sma", "files"),
-    ],
+    mostly_slow(
+        [
+            ("pru", "prune"),
+            ("inspect --for", "--format"),
+            ("inspect --format ''", "table json csv parquet"),
+            ("index paimon a", "attach"),
+            ("inspect sma", "files"),
+            ("lookup sma -k sma", "files"),
+            ("index create sma", "files"),
+            ("add sma -o sma", "files"),
+        ]
+    ),
 )
 def test_bash_completes(words, completed):
     script = f"""

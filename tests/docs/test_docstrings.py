@@ -86,7 +86,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-@pytest.mark.usefixtures("sample")
+@pytest.mark.usefixtures("sample", "mtime_stable")
 def test_an_example_runs(example: doctest.DocTest) -> None:
     example.globs.setdefault("parquet_bloom", parquet_bloom)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)

@@ -3,20 +3,28 @@
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from documents import DOCUMENTS, README, blocks, text
 
 import parquet_bloom
+from parquet_bloom.cli.commands import main
 
+ENGINES = re.compile(r"^(>>> import .*\b(duckdb|polars)\b|\$ parquet-bloom demo)", re.MULTILINE)
 RUN = [path for path in DOCUMENTS if blocks(text(path), "console", "pycon")]
 
 
 def shell(command: str, directory: Path) -> str:
+    """Returns what a command prints; a process of the program itself is not started for each."""
+    words = shlex.split(command)
+    if words[0] == "parquet-bloom" and not re.search(r"[|<>;&$*]", command) and words[1] != "demo":
+        return CliRunner().invoke(main, words[1:]).output
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "-c", command],
@@ -50,7 +58,13 @@ def sample(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
+def parameters():
+    for path in RUN:
+        asks = any(ENGINES.search(block) for _, block in blocks(text(path), "console", "pycon"))
+        yield pytest.param(path, id=path.stem, marks=pytest.mark.engines if asks else [])
+
+
+@pytest.mark.parametrize("path", [*parameters()])
 def test_examples_do_what_they_show(path, sample, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if path != README:  # which makes its own

@@ -17,6 +17,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the layer preloads a library, and wraps Linux's calls")
 def test_a_call_that_fails_breaks_no_rule(tmp_path: Path) -> None:
     if (compiler := shutil.which("gcc") or shutil.which("cc")) is None:

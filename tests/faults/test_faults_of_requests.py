@@ -27,6 +27,8 @@ from parquet_bloom import add, index
 from parquet_bloom.cli.commands import main
 from parquet_bloom.storage import drive, listing
 
+pytestmark = pytest.mark.servers
+
 BUCKET = "faults"
 SMALL, LARGE, FILTERED, NEW = "small/x.parquet", "large/x.parquet", "filtered/x.parquet", "new/x.parquet"
 

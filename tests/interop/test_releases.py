@@ -13,6 +13,8 @@ from samples import retrofit
 
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 
+pytestmark = pytest.mark.engines
+
 
 @pytest.mark.parametrize("name", ["DuckDB", "DataFusion", "ClickHouse", "deltalake", "Polars"])
 def test_a_release_that_trusts_a_filter_that_lies_loses_rows(tmp_path: Path, name: str):

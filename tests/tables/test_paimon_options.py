@@ -39,7 +39,7 @@ def with_options(table: Path, **options: str) -> Path:
     return table
 
 
-# Of each, Paimon itself reads other rows than without it: see tests/oracles/test_paimon_classes.py and tests/real_tables.
+# Of each, Paimon itself reads other rows than without it: see tests/oracles and tests/real_tables.
 OTHER_STATES = {
     "branch": "audit",
     "scan.primary-branch": "audit",

@@ -23,6 +23,8 @@ from parquet_bloom.storage.listing import find
 from parquet_bloom.storage.s3 import MIN_PART
 from parquet_bloom.tables import snapshot_of
 
+pytestmark = pytest.mark.servers
+
 SETTINGS: dict[str, Any] = {"ndv": 100, "fpp": 1e-4, "max_entries": 150}
 OF_HUDI: dict[str, Any] = {"num_entries": 100, "fpp": 1e-4, "max_entries": 150}
 

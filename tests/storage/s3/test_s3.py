@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from files import only_error, statuses
-from hypothesis import given
-from hypothesis import strategies as st
 from stores import Calls
 
 from parquet_bloom import add, drop, verify
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.storage import s3
-from parquet_bloom.storage.s3 import MAX_PART, MIN_PART, S3Rewrite, _equal_ranges
+from parquet_bloom.storage.s3 import MIN_PART, S3Rewrite
+
+pytestmark = pytest.mark.servers
 
 TAGS = [{"Key": "team", "Value": "lake + sea = été"}, {"Key": "a b", "Value": "x=1"}]
 EXPIRES = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -133,16 +133,6 @@ def test_a_larger_object_is_copied_in_equal_ranges(
         out.commit()
     assert content(other, bucket) == data + b"tail"
     assert calls.names.count("UploadPartCopy") == 3
-
-
-@given(st.integers(MIN_PART, 50 * 1024**4))
-def test_ranges_are_equal_and_no_part_is_too_large_or_too_small(length: int) -> None:
-    ranges = _equal_ranges(length)
-    sizes = [stop - start for start, stop in ranges]
-    assert [0, *(stop for _, stop in ranges)] == [*(start for start, _ in ranges), length]
-    assert MIN_PART <= min(sizes) <= max(sizes) <= MAX_PART
-    assert max(sizes) - min(sizes) <= 1
-    assert len(ranges) == -(-length // MAX_PART) < 10_500
 
 
 # ---- other writers -----------------------------------------------------------------------

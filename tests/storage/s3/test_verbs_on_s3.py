@@ -18,6 +18,8 @@ from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import Limits
 from parquet_bloom.storage.listing import find
 
+pytestmark = pytest.mark.servers
+
 MIB = 1024 * 1024
 
 
