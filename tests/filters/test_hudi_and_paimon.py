@@ -88,6 +88,7 @@ def test_one_table_lists_the_filters_of_all_formats(tmp_path: Path) -> None:
     assert of_paimon == {file.path for file in snapshot_of(paimon).files if file.file_index}
 
 
+@pytest.mark.servers
 def test_a_store_is_searched_as_a_disk_is(tmp_path: Path, endpoint: str) -> None:
     hudi, paimon = mixed(tmp_path)
     index.drop(hudi)  # it knows files by when they were written

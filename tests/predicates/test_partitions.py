@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -126,8 +125,11 @@ def asked_of_a_lake() -> list[tuple[str, Any, str]]:
     return asked
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("autocast", [True, False], ids=["typed", "text"])
 def test_duckdb_finds_nothing_in_what_is_pruned(lake: Path, held: dict[str, set[int]], autocast: bool) -> None:
+    import duckdb
+
     pruned = 0
     with duckdb.connect() as connection:
         files = f"read_parquet('{lake}/*/*.parquet', hive_partitioning = true, hive_types_autocast = {autocast})"
@@ -366,7 +368,10 @@ def listed(paths: Any) -> list[str]:
     return [paths] if isinstance(paths, str) else paths
 
 
+@pytest.mark.engines
 def test_duckdb_takes_every_directory_for_a_partition(tree: Path) -> None:
+    import duckdb
+
     questions = 0
     with duckdb.connect() as connection:
         for paths in NAMED:
@@ -425,7 +430,10 @@ def test_spark_takes_those_below_a_directory_that_is_named(plain_tree: Path) -> 
     nothing_is_lost()
 
 
+@pytest.mark.engines
 def test_pyarrow_takes_those_of_files_that_are_named(tree: Path) -> None:
+    import duckdb
+
     questions = 0
     for paths in NAMED:
         if any("*" in path for path in listed(paths)) or (isinstance(paths, list) and ".parquet" not in paths[0]):

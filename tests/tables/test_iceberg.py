@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 from files import table
 from fsspec.implementations.local import LocalFileSystem
-from pyiceberg.types import StringType
 
 from parquet_bloom import ColumnNotFoundError, UnsupportedError, index, lookup, prune
 from parquet_bloom.format.footer import read_footer
@@ -77,6 +76,8 @@ def test_earlier_snapshots(catalog: Any) -> None:
 
 def test_a_branch_is_read_under_the_tables_schema_and_all_else_under_its_own(catalog: Any) -> None:
     """So do Iceberg's readers; pyiceberg is asked of the snapshot by its number, which is the current one here."""
+    from pyiceberg.types import StringType
+
     made = lakes.iceberg(catalog, files=1)
     snapshot = made.current_snapshot().snapshot_id
     made.manage_snapshots().create_branch(snapshot, "other").create_tag(snapshot, "old").commit()

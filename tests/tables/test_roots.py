@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from files import table
-from pyiceberg.utils.config import Config
 from samples import FIXTURES
 
 from parquet_bloom import (
@@ -374,6 +373,8 @@ def test_iceberg_s_properties_do_not_choose_the_store(catalog: Any) -> None:
 
 def test_iceberg_s_properties_do_not_choose_code(catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported: neither for a table by its name, nor for one that was loaded before it had the property."""
+    from pyiceberg.utils.config import Config
+
     (tmp_path / "someones.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\nclass Io: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     made = lakes.iceberg(catalog, files=1)

@@ -8,9 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import datafusion
-import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,15 +36,21 @@ def by_pyarrow(path: Path) -> None:
 
 
 def by_duckdb(path: Path) -> None:
+    import duckdb
+
     rows = ", ".join(f"(DATE '{day}')" for day in DAYS)
     duckdb.sql(f"COPY (SELECT * FROM (VALUES {rows}) t(c)) TO '{path}' (FORMAT parquet)")
 
 
 def by_polars(path: Path) -> None:
+    import polars as pl
+
     pl.DataFrame({"c": DAYS}).write_parquet(path)
 
 
 def by_datafusion(path: Path) -> None:
+    import datafusion
+
     rows = ", ".join(f"(DATE '{day}')" for day in DAYS)
     context = datafusion.SessionContext()
     context.sql(f"COPY (SELECT column1 AS c FROM (VALUES {rows})) TO '{path}' STORED AS PARQUET").collect()
@@ -76,8 +79,11 @@ def answers(path: Path, days: list[date]) -> dict[date, list[bool]]:
     }
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("write", [by_pyarrow, by_duckdb, by_polars, by_datafusion, by_deltalake])
 def test_writers_that_never_rebase(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    import duckdb
+
     path = tmp_path / "f.parquet"
     write(path)
     assert pq.read_table(path)["c"].to_pylist() == DAYS

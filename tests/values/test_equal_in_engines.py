@@ -336,10 +336,9 @@ def truths(ask: Ask, path: Path, conditions: list[str]) -> dict[str, list[bool]]
     return {condition: [bool(row[i]) for row in rows] for i, condition in enumerate(conditions)}
 
 
+MARKS = {"spark": [pytest.mark.spark, engines.needs_java]}
 CASES = [
-    pytest.param(
-        engine, column, id=f"{engine}-{column}", marks=[pytest.mark.spark, engines.needs_java] * (engine == "spark")
-    )
+    pytest.param(engine, column, id=f"{engine}-{column}", marks=MARKS.get(engine, [pytest.mark.engines]))
     for engine in ENGINES
     for column in COLUMNS
     if (engine, column) not in UNREADABLE
@@ -365,7 +364,9 @@ def test_what_an_engine_calls_equal_is_encoded(engine: str, column: str, tmp_pat
     assert matches, "no literal matched at all: the engine was not asked right"
 
 
-@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, engines.needs_java])])
+@pytest.mark.parametrize(
+    "engine", [pytest.param(engine, marks=MARKS.get(engine, [pytest.mark.engines])) for engine in ("duckdb", "spark")]
+)
 def test_int96_is_found_by_its_own_hash_or_a_companion(engine: str, tmp_path: Path) -> None:
     """Both read INT96 in microseconds, so a value is also inserted as what they make of it."""
     array = stamps("ns")
@@ -431,6 +432,7 @@ RANDOM = {
 }
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("column", RANDOM)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

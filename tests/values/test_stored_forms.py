@@ -16,7 +16,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -246,9 +245,12 @@ STORED = [(110).to_bytes(18, "big"), (-5).to_bytes(17, "big", signed=True), b"\x
 LITERALS = [Decimal("1.10"), Decimal("-0.05"), Decimal("0.07"), Decimal("9.00"), Decimal(0)]
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "foreign"])
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_decimals_that_duckdb_returns_are_kept(tmp_path: Path, dictionary: bool, is_ours: bool) -> None:
+    import duckdb
+
     path = tmp_path / "f.parquet"
     path.write_bytes(file_of(WIDE, STORED, dictionary=dictionary, foreign_filter=not is_ours))
     if is_ours:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lazily import by_engine, duckdb, pd, pl
 
 import parquet_bloom
 
@@ -23,14 +21,18 @@ FORMS: dict[str, Callable[[list[Any]], Any]] = {
     "table": lambda given: pa.table({"any": given}),
     "batch": lambda given: pa.record_batch({"any": given}),
     "reader": lambda given: pa.table({"any": given}).to_reader(),
-    "relation": lambda given: duckdb.from_arrow(pa.table({"any": given})),
-    "Polars series": pl.Series,
+    "DuckDB": lambda given: duckdb.from_arrow(pa.table({"any": given})),
+    "Polars series": lambda given: pl.Series(given),
     "Polars frame": lambda given: pl.DataFrame({"any": given}),
-    "Series": pd.Series,
+    "Series": lambda given: pd.Series(given),
     "DataFrame": lambda given: pd.DataFrame({"any": given}),
-    "NumPy": lambda given: np.array(given),
+    "NumPy": np.array,
 }
-forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
+@pytest.fixture(params=by_engine(FORMS))
+def form(request: pytest.FixtureRequest) -> Callable[[list[Any]], Any]:
+    return FORMS[request.param]
 
 
 @pytest.fixture
@@ -41,7 +43,6 @@ def files(tmp_path: Path, mtime_stable: None) -> list[str]:
     return paths
 
 
-@forms
 def test_every_verb_takes_paths(files: list[str], tmp_path: Path, form: Callable[[list[Any]], Any]) -> None:
     assert [row.path for row in parquet_bloom.add(form(files), "id", fpp=1e-9)] == files
     assert [file.path for file in parquet_bloom.inspect(form(files)).files] == files
@@ -53,7 +54,6 @@ def test_every_verb_takes_paths(files: list[str], tmp_path: Path, form: Callable
     assert [row.status for row in parquet_bloom.hudi.add_filter(form(files), "id")] == ["refused"] * 3
 
 
-@forms
 def test_a_single_path_is_written_to_the_output_itself(
     files: list[str], tmp_path: Path, form: Callable[[list[Any]], Any]
 ) -> None:
@@ -61,7 +61,6 @@ def test_a_single_path_is_written_to_the_output_itself(
     assert row.output == str(tmp_path / "new.parquet")
 
 
-@forms
 def test_an_index_beside_the_files_is_found(files: list[str], tmp_path: Path, form: Callable[[list[Any]], Any]) -> None:
     parquet_bloom.index.create(tmp_path, "id", fpp=1e-9)
     log = parquet_bloom.RequestLog()
@@ -79,7 +78,6 @@ def test_a_table_of_paths_has_one_column(files: list[str]) -> None:
         parquet_bloom.inspect(pa.array([files[0], None]))
 
 
-@forms
 def test_probe_takes_many_values(files: list[str], form: Callable[[list[Any]], Any]) -> None:
     parquet_bloom.add(files, "id", fpp=1e-9)
     answers = parquet_bloom.probe(files[1], "id", form([4, 5, 1000]))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -46,8 +45,11 @@ def all_but(data: bytes) -> bytes:
     return splice_key_values(footer_bytes(data), dict.fromkeys(names))
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("kind", ["SIMPLE", "DYNAMIC_V0"])
 def test_the_old_file_is_a_prefix_and_the_footer_loses_nothing(tmp_path: Path, kind: str) -> None:
+    import duckdb
+
     path = tmp_path / "a.parquet"
     old = written(path)
     (row,) = parquet_bloom.hudi.add_filter(path, type=kind, **SETTINGS).rows

@@ -7,8 +7,9 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from files import index_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from verbs.prune.worlds import KINDS, Column, Oracle, World, conditions, write
+from verbs.prune.worlds import KINDS, ORACLES, Column, Oracle, World, conditions, write
 
 import parquet_bloom.storage.local_files
 from parquet_bloom import Cache, lookup, prune
@@ -55,7 +56,7 @@ class History:
 
     root: Path
     kinds: tuple[str, str]
-    stack: ExitStack
+    oracle: Callable[[World], Oracle]
     data: Any
     files: dict[str, Held] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
@@ -72,7 +73,7 @@ class History:
     # -- data files --
 
     def _held(self, world: World) -> Held:
-        return Held(world, self.stack.enter_context(Oracle(world)))
+        return Held(world, self.oracle(world))
 
     def _world(self, kinds: tuple[str, ...]) -> World:
         """Returns rows of some of the columns; often of one value each, or of none."""
@@ -242,9 +243,10 @@ def asked(kinds: tuple[str, ...]) -> st.SearchStrategy[Predicate]:
     )
 
 
+@pytest.mark.parametrize("oracle", ORACLES)
 @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(data=st.data())
-def test_no_row_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any) -> None:
+def test_no_row_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oracle: Any, data: Any) -> None:
     monkeypatch.setattr(index, "MOST_SEGMENTS", data.draw(st.sampled_from([0, 1, 2, 8])))
     monkeypatch.setattr(index_build, "SEGMENT_BYTES", data.draw(st.sampled_from([1, 100, 10_000_000])))
     monkeypatch.setattr(index_versions, "GRACE_SECONDS", data.draw(st.sampled_from([0.0, 3600.0])))
@@ -253,14 +255,13 @@ def test_no_row_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: A
     root.mkdir()
     kinds = data.draw(st.tuples(st.sampled_from(SUPPORTED), st.sampled_from(SUPPORTED)))
     wanted = data.draw(st.lists(asked(kinds), min_size=4, max_size=6))
-    with ExitStack() as stack:
-        history = History(root, kinds, stack, data)
-        history.add()
-        for step in range(data.draw(st.integers(3, 12))):
-            history.create() if step == 0 else history.step()
-            for condition in wanted:
-                history.check(condition)
-        history.check_keys()
+    history = History(root, kinds, oracle, data)
+    history.add()
+    for step in range(data.draw(st.integers(3, 12))):
+        history.create() if step == 0 else history.step()
+        for condition in wanted:
+            history.check(condition)
+    history.check_keys()
 
 
 # ---- one after the other -----------------------------------------------------------------

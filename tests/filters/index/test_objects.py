@@ -20,6 +20,8 @@ from parquet_bloom.filters.index_folder import folder_of
 from parquet_bloom.storage import listing, s3
 from parquet_bloom.storage.drive import RequestLog
 
+pytestmark = pytest.mark.servers
+
 _numbers = itertools.count()
 FILES = 60
 

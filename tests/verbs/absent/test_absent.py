@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,9 +62,12 @@ KEYS = {
 }
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("column", KEYS)
 @given(data=st.data())
 def test_they_are_those_of_an_anti_join(lake: Path, column: str, data: st.DataObject) -> None:
+    import duckdb
+
     kind, values = KEYS[column]
     keys = pa.array(data.draw(st.lists(values | st.none(), max_size=60)), kind)
     given_keys = pa.table({"place": range(len(keys)), "key": keys})  # noqa: F841  (DuckDB reads it)
@@ -78,7 +80,10 @@ def test_they_are_those_of_an_anti_join(lake: Path, column: str, data: st.DataOb
     assert (found.errors, len(found.unknown)) == ((), 0)
 
 
+@pytest.mark.engines
 def test_very_many_keys_are_those_of_an_anti_join(lake: Path) -> None:
+    import duckdb
+
     dice = random.Random(4)
     keys = pa.array([f"text {dice.randrange(400_000)}" for _ in range(150_000)])
     given_keys = pa.table({"key": keys})  # noqa: F841

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -250,7 +249,10 @@ def test_a_limit_on_the_size_of_files_changes_nothing(large: Path, tmp_path: Pat
 # ---- readers meanwhile -------------------------------------------------------------------
 
 
+@pytest.mark.engines
 def test_1000_reads_while_another_process_writes_see_the_same_rows(tmp_path: Path) -> None:
+    import duckdb
+
     file = tmp_path / "x.parquet"
     write(file, 2_000)
     expected = pq.read_table(file)

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -43,7 +42,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- what is changed ---------------------------------------------------------------------
 
 
+@pytest.mark.engines
 def test_the_file_becomes_what_it_becomes_without(file: Path) -> None:
+    import duckdb
+
     other = file.with_name("y.parquet")
     shutil.copy(file, other)
     old, inode = file.read_bytes(), file.stat().st_ino
@@ -446,7 +448,10 @@ def test_killed_at_any_call_recover_gives_the_old_file_back_or_says_that_it_is_w
     assert cut > 50
 
 
+@pytest.mark.engines
 def test_a_finished_file_cut_off_at_every_length(tmp_path: Path) -> None:
+    import duckdb
+
     path = tmp_path / "x.parquet"
     old = write(path, 40)
     add(path, "id", in_place=True)

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import chdb
 import lakes
-import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from files import snapshot, statuses, table
+from lazily import chdb, pl
 
 from parquet_bloom import add, inspect
 from parquet_bloom.errors import UnsupportedError
@@ -46,7 +45,7 @@ def of_arrow(rows: pa.Table) -> list[list[tuple[Any, ...]]]:
         return [context.execute(query, eager=True).rows() for query in asked]
 
 
-def of_frame(frame: pl.LazyFrame) -> list[list[tuple[Any, ...]]]:
+def of_frame(frame: Any) -> list[list[tuple[Any, ...]]]:
     asked = [frame.filter(pl.sql_expr(question)).select("id", "name", "p").sort("id") for question in QUESTIONS]
     return [query.collect().rows() for query in asked]
 
@@ -77,6 +76,7 @@ def test_new_files_give_the_access_that_the_old_ones_gave(tmp_path: Path) -> Non
     assert {(s.st_mode, s.st_uid, s.st_gid) for s in new} == {(wanted.st_mode, wanted.st_uid, wanted.st_gid)}
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("parted", [False, True], ids=["plain", "partitioned"])
 def test_readers_of_delta_agree(tmp_path: Path, monkeypatch: Any, parted: bool) -> None:
     monkeypatch.chdir(tmp_path)  # ClickHouse reads tables only below where it runs
@@ -109,6 +109,7 @@ ICEBERG_READERS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("transform", [None, "identity", "bucket[4]"], ids=["plain", "identity", "bucket"])
 def test_readers_of_iceberg_agree(catalog: Any, tmp_path: Path, monkeypatch: Any, transform: str | None) -> None:
     monkeypatch.chdir(tmp_path)

@@ -19,6 +19,8 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.tables import Swap, UnknownOutcomeError, open_table, snapshot_of
 from parquet_bloom.tables.snapshots import delta_options
 
+pytestmark = pytest.mark.servers
+
 _numbers = itertools.count()
 
 

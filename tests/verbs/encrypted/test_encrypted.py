@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
@@ -240,7 +239,10 @@ def test_a_prefix_that_a_file_does_not_have_is_no_proof_of_its_identity() -> Non
     assert row.reason == "an AAD prefix was given, but the file was encrypted without one"
 
 
+@pytest.mark.engines
 def test_duckdb_files(tmp_path: Path) -> None:
+    import duckdb
+
     rows = "SELECT i AS id, 'n' || i AS name FROM range(10000) t(i)"
     options = "FORMAT parquet, ROW_GROUP_SIZE 5000"
     with duckdb.connect() as engine:

@@ -12,9 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -131,7 +128,10 @@ def test_a_key_in_a_dictionary_alone_leaves_it(tmp_path: Path) -> None:
     assert pq.read_table(file)["name"].to_pylist() == ["a-name", "b-name"] * 2
 
 
+@pytest.mark.engines
 def test_a_file_without_rows_goes_or_stays_empty(tmp_path: Path) -> None:
+    import duckdb
+
     for name in ("a", "b"):
         write(tmp_path / f"{name}.parquet", 20)
     (row,) = erase(tmp_path / "a.parquet", "id", range(20)).rows
@@ -188,6 +188,8 @@ def test_mode_links_and_checksums_are_kept(tmp_path: Path) -> None:
 
 
 def test_pandas_sees_as_many_rows_as_there_are(tmp_path: Path) -> None:
+    import pandas as pd
+
     file = tmp_path / "x.parquet"
     pd.DataFrame({"id": range(10), "v": range(10)}).to_parquet(file)
     erase(file, "id", [3, 9])
@@ -276,6 +278,8 @@ def test_a_key_of_which_engines_disagree_is_refused(tmp_path: Path) -> None:
 
 
 def test_null_is_no_key(tmp_path: Path) -> None:
+    import pandas as pd
+
     file = tmp_path / "x.parquet"
     pq.write_table(pa.table({"id": [1, None]}), file)
     for keys in ([1, None], pa.array([None, 1]), pd.Series([1, None], dtype="Int64")):
@@ -495,8 +499,12 @@ def test_in_memory(tmp_path: Path) -> None:
 # ---- readers -----------------------------------------------------------------------------
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("name", ["pyarrow/all_types", "spark/nested", "duckdb/all_types", "polars/uncompressed"])
 def test_duckdb_and_polars_read_the_old_rows_without_the_keys(name: str, tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
     file = tmp_path / "x.parquet"
     file.write_bytes((FIXTURES / f"{name}.parquet").read_bytes())
     (tmp_path / "old.parquet").write_bytes(file.read_bytes())

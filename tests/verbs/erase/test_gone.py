@@ -8,9 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import fsspec
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,6 +17,7 @@ from compact import BINARY, I32, LIST, STRUCT, Field, Items, Reader, encode_stru
 from files import footer_bytes, only_error, opened, snapshot, statuses, with_footer, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lazily import by_engine, duckdb, pl
 from stored import stored_bytes, texts_only_in
 
 from parquet_bloom import add, erase, inspect, verify
@@ -319,7 +318,7 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", by_engine(WRITERS))
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_no_value_of_an_erased_row_is_left(writer: str, data: st.DataObject) -> None:

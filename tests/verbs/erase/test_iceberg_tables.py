@@ -21,7 +21,6 @@ import pytest
 from files import statuses, table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.expressions import EqualTo
 
 from parquet_bloom import UnsupportedError, add, erase, index, lookup, verify
 from parquet_bloom.tables.iceberg import OpenIceberg
@@ -337,6 +336,8 @@ def test_whatever_is_deleted_only_live_rows_without_a_key_are_left(
 def test_whatever_the_rows_those_without_a_key_are_left(
     catalog: Any, files: list[list[str | None]], keys: set[str]
 ) -> None:
+    from pyiceberg.expressions import EqualTo
+
     made = catalog.create_table(f"n.t{uuid.uuid4().hex}", pa.schema([("id", pa.string())]))
     for rows in files:
         made.append(pa.table({"id": pa.array(rows, pa.string())}))

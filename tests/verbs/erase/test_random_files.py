@@ -9,10 +9,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from parquet_bloom import add, erase, lookup, verify
+
+pytestmark = pytest.mark.engines
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "integers": (pa.int64(), st.integers(-5, 5)),

@@ -6,12 +6,15 @@ from typing import Any
 
 import boto3
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from files import table
 from stores import KEYS
 
 import parquet_bloom
 from parquet_bloom import erase
+
+pytestmark = pytest.mark.servers
 
 
 def test_a_delta_table(endpoint: str) -> None:

@@ -16,6 +16,8 @@ from parquet_bloom.storage import rows
 from parquet_bloom.verbs import matching_rows
 from tests.verbs.find.random_conditions import condition, table
 
+pytestmark = pytest.mark.engines
+
 ZONE = "UTC"  # DuckDB knows no other without its ICU extension
 
 

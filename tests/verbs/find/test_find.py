@@ -10,7 +10,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -64,6 +63,7 @@ def whole(lake: Path) -> pa.Table:
     return pa.concat_tables(tables)
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize(
     "where",
     [
@@ -78,6 +78,8 @@ def whole(lake: Path) -> pa.Table:
     ],
 )
 def test_rows_are_those_of_duckdb(lake: Path, where: str) -> None:
+    import duckdb
+
     table = whole(lake)  # noqa: F841  (DuckDB reads it)
     expected = duckdb.sql(f'SELECT * FROM "table" WHERE {where} ORDER BY path, row').to_arrow_table()
     found = parquet_bloom.find(lake, where.replace('"user"', "`user`"), positions=True)
@@ -164,7 +166,10 @@ def test_a_store_is_asked_in_few_rounds_for_the_pages_that_can_hold_rows(is_sort
             assert bytes_before <= 8 * (18 + 32)  # headers and blocks of filters
 
 
+@pytest.mark.engines
 def test_the_stream_is_read_once_and_knows_its_schema(lake: Path) -> None:
+    import duckdb
+
     found = parquet_bloom.find(lake, "n < 0")
     assert found.schema.names == ["id", "n", "note", "user"]
     with pytest.raises(UnsupportedError, match="once all rows"):

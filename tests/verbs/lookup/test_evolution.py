@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,6 +45,8 @@ def lake(folder: Path, *arrays: pa.Array) -> list[str]:
 
 def of_duckdb(paths: list[str], key: float) -> set[str]:
     """Returns the files that have rows which DuckDB returns for a key."""
+    import duckdb
+
     with duckdb.connect() as connection:
         rows = connection.execute(
             f"SELECT DISTINCT filename FROM read_parquet({paths}, union_by_name=true, filename=true) WHERE c = $1",
@@ -61,6 +62,7 @@ def candidates(paths: list[str], keys: Any) -> dict[Any, set[str | None]]:
     return found
 
 
+@pytest.mark.engines
 def test_a_key_that_meets_a_number_in_the_type_that_the_files_are_read_as(tmp_path: Path) -> None:
     paths = lake(tmp_path, pa.array([HUGE + 1], pa.int32()), pa.array([0.5], pa.float32()))
     for keys in ([float(HUGE)], [HUGE], pa.array([float(HUGE)]), np.array([HUGE], np.float32)):
@@ -71,6 +73,7 @@ def test_a_key_that_meets_a_number_in_the_type_that_the_files_are_read_as(tmp_pa
     assert "files store c with conflicting types" in lookup(paths, "c", [1.0]).to_arrow()["reason"].to_pylist()
 
 
+@pytest.mark.engines
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_row_that_an_engine_returns_is_lost(tmp_path: Path, data: st.DataObject) -> None:

@@ -7,13 +7,11 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lazily import by_engine, pd, pl
 
 from parquet_bloom import add, lookup
 from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
@@ -60,16 +58,16 @@ INPUTS = {
     "dict": {"id": KEYS},
     "dict of two": {"other": OTHER, "id": np.array(KEYS)},
     "dict, only one": {"key": tuple(KEYS)},
-    "DataFrame": pd.DataFrame({"id": KEYS}),
-    "DataFrame of two": pd.DataFrame({"other": OTHER, "id": KEYS}),
-    "DataFrame, only one": pd.DataFrame({"key": KEYS}),
-    "DataFrame of nullable": pd.DataFrame({"other": OTHER, "id": pd.array(KEYS, "Int64")}),
-    "DataFrame of Arrow's": pd.DataFrame({"id": pd.Series(KEYS, dtype="int64[pyarrow]")}),
-    "Series": pd.Series(KEYS),
-    "Index": pd.Index(KEYS),
-    "Polars frame": pl.DataFrame({"other": OTHER, "id": KEYS}),
-    "Polars frame, only one": pl.DataFrame({"key": KEYS}),
-    "Polars series": pl.Series(KEYS),
+    "DataFrame": lambda: pd.DataFrame({"id": KEYS}),
+    "DataFrame of two": lambda: pd.DataFrame({"other": OTHER, "id": KEYS}),
+    "DataFrame, only one": lambda: pd.DataFrame({"key": KEYS}),
+    "DataFrame of nullable": lambda: pd.DataFrame({"other": OTHER, "id": pd.array(KEYS, "Int64")}),
+    "DataFrame of Arrow's": lambda: pd.DataFrame({"id": pd.Series(KEYS, dtype="int64[pyarrow]")}),
+    "Series": lambda: pd.Series(KEYS),
+    "Index": lambda: pd.Index(KEYS),
+    "Polars frame": lambda: pl.DataFrame({"other": OTHER, "id": KEYS}),
+    "Polars frame, only one": lambda: pl.DataFrame({"key": KEYS}),
+    "Polars series": lambda: pl.Series(KEYS),
     "structured array": np.array([(0, key) for key in KEYS], [("other", "i4"), ("id", "i8")]),
     "table": pa.table({"other": OTHER, "id": KEYS}),
     "batch": pa.record_batch({"other": OTHER, "id": KEYS}),
@@ -85,9 +83,10 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("form", INPUTS)
+@pytest.mark.parametrize("form", by_engine(INPUTS))
 def test_the_column_of_that_name_is_taken(ids: Path, form: str) -> None:
-    assert candidates(ids, INPUTS[form]) == candidates(ids, KEYS)
+    keys = INPUTS[form]
+    assert candidates(ids, keys() if callable(keys) else keys) == candidates(ids, KEYS)
 
 
 def test_the_keys_that_are_there_are_found(ids: Path) -> None:
@@ -96,7 +95,10 @@ def test_the_keys_that_are_there_are_found(ids: Path) -> None:
     )
 
 
+@pytest.mark.engines
 def test_a_relation_of_duckdb_and_a_reader_are_streams(ids: Path) -> None:
+    import duckdb
+
     relation = duckdb.sql("SELECT 'x' AS other, unnest([3, 1000, 70, 150, -5])::BIGINT AS id")
     assert candidates(ids, relation) == candidates(ids, KEYS)
     assert candidates(ids, pa.table({"id": KEYS}).to_reader()) == candidates(ids, KEYS)
@@ -109,6 +111,7 @@ def test_a_column_is_named_by_its_last_part(tmp_path: Path) -> None:
     assert candidates(path, pd.DataFrame({"x": [0, 0], "id": [5, 50]}), "user.id") == [(5, 0), (50, None)]
 
 
+@pytest.mark.engines
 def test_texts_are_found_in_frames_too(ids: Path) -> None:
     names = ["n7", "none"]
     for keys in (pd.DataFrame({"name": names, "x": names}), pl.DataFrame({"name": names}), {"name": names}):
@@ -127,10 +130,10 @@ def test_not_a_number_stays_a_key_in_a_frame(tmp_path: Path) -> None:
     [
         {"key": KEYS, "other": OTHER},
         {},
-        pd.DataFrame({"key": KEYS, "other": OTHER}),
-        pd.DataFrame(),
-        pd.DataFrame([[1, 2]], columns=["id", "id"]),
-        pl.DataFrame({"key": KEYS, "other": OTHER}),
+        lambda: pd.DataFrame({"key": KEYS, "other": OTHER}),
+        lambda: pd.DataFrame(),
+        lambda: pd.DataFrame([[1, 2]], columns=["id", "id"]),
+        pytest.param(lambda: pl.DataFrame({"key": KEYS, "other": OTHER}), marks=pytest.mark.engines),
         pa.table({"key": KEYS, "other": OTHER}),
         Stream(pa.table({"key": KEYS, "other": OTHER})),
         Array(pa.record_batch({"key": KEYS, "other": OTHER})),
@@ -139,7 +142,7 @@ def test_not_a_number_stays_a_key_in_a_frame(tmp_path: Path) -> None:
 )
 def test_a_table_without_that_column_is_a_type_error_that_names_its_columns(ids: Path, keys: Any) -> None:
     with pytest.raises(TypeError, match="the table of keys has no leaf column 'id'") as raised:
-        lookup(ids, "id", keys)
+        lookup(ids, "id", keys() if callable(keys) else keys)
     assert isinstance(raised.value, ColumnNotFoundError)
     again = pickle.loads(pickle.dumps(raised.value))
     assert (type(again), str(again)) == (type(raised.value), str(raised.value))
@@ -165,7 +168,7 @@ class Frame:
         (memoryview(b"abc"), r"not memoryview: give \[key\]"),
         (io.StringIO("1\n2\n"), r"StringIO: give \[key\], or Path"),
         (None, "not NoneType"),
-        (pd.NaT, "NaTType"),
+        (lambda: pd.NaT, "NaTType"),
         (Frame(), "Frame: give"),
         ({"id": Path("keys.txt")}, "the keys in 'id' must be a list or an array, not pathlib"),
         ({"id": 5}, "not int"),
@@ -177,7 +180,7 @@ class Frame:
 )
 def test_what_is_no_keys_is_a_type_error(ids: Path, keys: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
-        lookup(ids, "id", keys)
+        lookup(ids, "id", keys() if callable(keys) else keys)
 
 
 # ---- once --------------------------------------------------------------------------------

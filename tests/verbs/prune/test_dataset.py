@@ -6,9 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import fsspec
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -31,6 +29,9 @@ def write(path: Path, ids: range, **columns: Any) -> Path:
 
 def scanned(pruning: Pruning) -> dict[str, list[int]]:
     """Returns the ids that each library reads."""
+    import duckdb
+    import polars as pl
+
     rows = pruning.to_dataset()
     return {
         "pyarrow": rows.to_table()["id"].to_pylist(),
@@ -41,6 +42,7 @@ def scanned(pruning: Pruning) -> dict[str, list[int]]:
     }
 
 
+@pytest.mark.engines
 def test_the_rows_of_the_kept_row_groups(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", range(20))
     write(tmp_path / "b.parquet", range(20, 40))
@@ -51,7 +53,11 @@ def test_the_rows_of_the_kept_row_groups(tmp_path: Path) -> None:
     assert set(map(tuple, scanned(both).values())) == {(*range(5), *range(30, 35))}
 
 
+@pytest.mark.engines
 def test_the_condition_is_the_scanners(tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
     write(tmp_path / "a.parquet", range(20))
     rows = prune(tmp_path, "id = 8").to_dataset()
     assert rows.to_table(filter=ds.field("id") == 8)["id"].to_pylist() == [8]
@@ -61,7 +67,11 @@ def test_the_condition_is_the_scanners(tmp_path: Path) -> None:
     assert rows.count_rows(filter=ds.field("id") >= 0) == 5
 
 
+@pytest.mark.engines
 def test_nothing_kept_is_empty_with_the_schema(tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
     write(tmp_path / "day=2024-01-01" / "a.parquet", range(20))
     pruning = prune(tmp_path, "id = 100")
     assert not pruning.might_match
@@ -73,7 +83,11 @@ def test_nothing_kept_is_empty_with_the_schema(tmp_path: Path) -> None:
     assert pl.scan_pyarrow_dataset(rows).collect().schema == {"id": pl.Int64, "name": pl.String, "day": pl.Date}
 
 
+@pytest.mark.engines
 def test_partition_columns(tmp_path: Path) -> None:
+    import duckdb
+    import polars as pl
+
     for day, part, city, number in (
         ("2024-01-01", "1", "a%2Fb", 0),
         ("2024-01-02", "02", "é", 10),

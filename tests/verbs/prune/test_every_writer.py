@@ -20,6 +20,8 @@ from parquet_bloom.predicates.tree import Comparison, In, IsNull, Predicate
 from parquet_bloom.verbs import exact
 from parquet_bloom.verbs.prune import prune
 
+pytestmark = pytest.mark.engines
+
 ASKABLE = (bool, int, float, Decimal, str, bytes, date, datetime, time)
 VALUES = 3
 """How many values of each column are probed."""

@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -136,9 +135,12 @@ LITERALS = [
 ]
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("swapped", [False, True])
 def test_one_column_of_two_types(tmp_path: Path, pair: str, swapped: bool) -> None:
+    import duckdb
+
     arrays = PAIRS[pair][::-1] if swapped else PAIRS[pair]
     paths = lake(tmp_path, *arrays)
     for path in paths:

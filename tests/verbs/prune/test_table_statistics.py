@@ -11,7 +11,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,9 +146,12 @@ def in_iceberg(root: Path, parts: list[pa.Table]) -> Path:
 WRITERS = {"delta": (in_delta("none"), "b"), "mapped delta": (in_delta("name"), "bn"), "iceberg": (in_iceberg, "b")}
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_row_is_lost(tmp_path: Path, writer: str, seed: int) -> None:
+    import duckdb
+
     chance = random.Random(seed)
     write, without = WRITERS[writer]
     parts = [part_of(chance, number).drop_columns([n for n in without if n != "b"]) for number in range(PARTS)]

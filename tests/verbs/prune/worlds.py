@@ -1,7 +1,8 @@
-"""Random tables and conditions: as files, as rows in DuckDB's memory, and as text, objects and filter lists for us.
+"""Random tables and conditions: as files, as rows in memory, and as text, objects and filter lists for us.
 
-A condition is drawn as a tree of our own classes, whose literals are Python values. It is rendered as SQL for
-DuckDB with the types that the Python values have; so the two sides share nothing but the tree.
+A condition is drawn as a tree of our own classes, whose literals are Python values. What is true of a row is told by
+`Reference`, in plain Python, and by `DuckDB`, for which the tree is rendered as SQL with the types that the Python
+values have; so the sides share nothing but the tree.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from files import footer_bytes, with_footer
 from hypothesis import strategies as st
+from sql_logic import is_true, readings
 
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
@@ -400,10 +403,80 @@ def duckdb_literal(value: Any) -> str:
     raise AssertionError(value)
 
 
-class Oracle:
+class Oracle(Protocol):
+    """The rows in memory, and which of them match."""
+
+    def matches(self, condition: Predicate) -> set[int] | None:
+        """Returns the numbers of the rows that match, None where the oracle cannot evaluate the condition."""
+
+
+class Reference:
+    """The rows as they were drawn."""
+
+    def __init__(self, world: World, zone: str = "UTC") -> None:
+        self._rows = [
+            {column.path: _read(column, cell) for column, cell in zip(world.columns, row, strict=True)}
+            for row in world.rows
+        ]
+        self._kinds = {column.path: column.kind for column in world.columns}
+        self._readings = readings(zone)
+
+    def matches(self, condition: Predicate) -> set[int] | None:
+        """Returns the rows that match as some engine reads the condition, None if a text in it may mean many values."""
+        try:
+            meant = self._meant(condition)
+        except _Ambiguous:
+            return None
+        found: set[int] = set()
+        for k, cells in enumerate(self._rows):
+            value_at = {("k",): k, **cells}.__getitem__
+            if any(is_true(meant, value_at, reading) for reading in self._readings):
+                found.add(k)
+        return found
+
+    def _meant(self, node: Predicate) -> Predicate:
+        """Returns a condition with values in the place of SQL."""
+        match node:
+            case And(parts) | Or(parts):
+                return type(node)(tuple(map(self._meant, parts)))
+            case Not(part):
+                return Not(self._meant(part))
+            case Comparison(op, path, value, is_negated):
+                return Comparison(op, path, self._value(path, value), is_negated)
+            case In(path, values, is_negated):
+                return In(path, tuple(self._value(path, value) for value in values), is_negated)
+        return node
+
+    def _value(self, path: tuple[str, ...], literal: Any) -> Any:
+        bare = literal.value if isinstance(literal, Listed) else literal
+        if not isinstance(bare, Spelled):
+            return bare
+        if bare.is_text and bare.value not in KINDS[self._kinds[path]].values:
+            raise Ambiguous
+        return bare.value
+
+
+class Ambiguous(Exception):
+    """Engines may read a text as different values."""
+
+
+def _read(column: Column, cell: Any) -> Any:
+    """Returns a cell's value, and a list's values, of the width in which they are stored."""
+    if column.shape == "struct":
+        cell = cell and cell["v"]
+    if isinstance(cell, list):
+        return [_read(Column(column.name, column.kind, "plain"), one) for one in cell]
+    if cell is not None and column.kind in ("float", "float16"):
+        return np.float32(np.float16(cell) if column.kind == "float16" else cell)
+    return cell
+
+
+class DuckDB:
     """The rows in DuckDB's memory, inserted from Arrow."""
 
     def __init__(self, world: World, zone: str = "UTC", table: pa.Table | None = None) -> None:
+        import duckdb
+
         table = world.table() if table is None else table
         for index, column in enumerate(world.columns, 1):
             if column.kind == "float16":
@@ -415,14 +488,10 @@ class Oracle:
         self._connection.execute("CREATE TABLE rows AS SELECT * FROM arrow_rows")
         self._world = world
 
-    def __enter__(self) -> Oracle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
     def matches(self, condition: Predicate) -> set[int] | None:
         """Returns the numbers of the rows that match, None where DuckDB cannot evaluate the condition."""
+        import duckdb
+
         try:
             sql = f"SELECT k FROM rows WHERE {duckdb_sql(self._world, condition)}"
             return {k for (k,) in self._connection.execute(sql).fetchall()}
@@ -440,57 +509,64 @@ class Oracle:
         self._connection.execute(f"COPY (SELECT * FROM rows WHERE {where}) TO '{path}' ({options})")
 
 
+ORACLES = [Reference, pytest.param(DuckDB, marks=pytest.mark.engines)]
+"""What tests are asked with."""
+
+
 # ---- text --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Spelled:
-    """A literal as it stands in our SQL and, meaning the same, in DuckDB's."""
+    """A literal as it stands in our SQL and, meaning the same, in DuckDB's; and its value."""
 
     ours: str
     duckdb: str
+    value: Any = field(repr=False)
+    is_text: bool = field(default=False, repr=False)
 
 
 def spellings(value: Any) -> list[Spelled]:
     """Returns the ways to write a literal in Spark's SQL."""
+
+    def typed(ours: str, duckdb: str, read: Any = value) -> Spelled:
+        return Spelled(ours, duckdb, read)
+
+    def text(content: object) -> Spelled:
+        return Spelled(f"'{content}'", f"'{content}'", value, is_text=True)
+
     match value:
         case bool():
-            return [Spelled(str(value), duckdb_literal(value)), Spelled(f"'{value}'", f"'{value}'")]
+            return [typed(str(value), duckdb_literal(value)), text(value)]
         case int():
-            return [
-                Spelled(str(value), str(value)),
-                Spelled(f"'{value}'", f"'{value}'"),
-                Spelled(f"{value}.0", f"{value}.0"),
-            ]
+            return [typed(str(value), str(value)), text(value), typed(f"{value}.0", f"{value}.0")]
         case float() if math.isfinite(value):
             plain = f"{Decimal(repr(value)):f}"
             plain = plain if "." in plain else plain + ".0"
             return [
-                Spelled(f"{value!r}D", duckdb_literal(value)),
-                Spelled(f"'{value!r}'", f"'{value!r}'"),
-                *([Spelled(plain, plain)] if len(plain) < 36 else []),
+                typed(f"{value!r}D", duckdb_literal(value)),
+                text(repr(value)),
+                *([typed(plain, plain, Decimal(plain))] if len(plain) < 36 else []),
             ]
         case float():
-            return [Spelled(f"CAST('{value}' AS DOUBLE)", duckdb_literal(value)), Spelled(f"'{value}'", f"'{value}'")]
+            return [typed(f"CAST('{value}' AS DOUBLE)", duckdb_literal(value)), text(value)]
         case Decimal():
-            return [Spelled(f"{value:f}", f"{value:f}"), Spelled(f"'{value:f}'", f"'{value:f}'")]
+            return [typed(f"{value:f}", f"{value:f}"), text(f"{value:f}")]
         case str():
             escaped = value.replace("\\", "\\\\").replace("'", "\\'")
             return [
-                Spelled(f"'{escaped}'", duckdb_literal(value)),
-                Spelled('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"', duckdb_literal(value)),
-                *([Spelled(duckdb_literal(value), duckdb_literal(value))] if "\\" not in value else []),
+                typed(f"'{escaped}'", duckdb_literal(value)),
+                typed('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"', duckdb_literal(value)),
+                *([typed(duckdb_literal(value), duckdb_literal(value))] if "\\" not in value else []),
             ]
         case bytes():
-            return [Spelled(f"X'{value.hex()}'", duckdb_literal(value))]
+            return [typed(f"X'{value.hex()}'", duckdb_literal(value))]
         case datetime():
-            text = value.isoformat(" ")
-            typed = Spelled(f"TIMESTAMP '{text}'", duckdb_literal(value))
-            return [typed, Spelled(f"'{text}'", f"'{text}'")]
+            return [typed(f"TIMESTAMP '{value.isoformat(' ')}'", duckdb_literal(value)), text(value.isoformat(" "))]
         case date():
-            return [Spelled(f"DATE '{value}'", f"DATE '{value}'"), Spelled(f"'{value}'", f"'{value}'")]
+            return [typed(f"DATE '{value}'", f"DATE '{value}'"), text(value)]
         case time():
-            return [Spelled(f"'{value}'", f"'{value}'")]
+            return [text(value)]
     raise AssertionError(value)
 
 
