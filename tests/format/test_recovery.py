@@ -92,10 +92,8 @@ def test_files_of_all_writers_are_whole_and_are_found_again(name: str, tmp_path:
     new = path.read_bytes()
     assert (row.status == "written") == (new != old)
     dice = random.Random(name)
-    for size in [
-        len(new),
-        *(dice.randrange(len(old), len(new)) for _ in range(settings().max_examples // 2 if new != old else 0)),
-    ]:
+    cuts = settings().max_examples // 2 if new != old else 0
+    for size in [len(new), *(dice.randrange(len(old), len(new)) for _ in range(cuts))]:
         assert whole_size(new[:size]) == (len(new) if size == len(new) else len(old))
 
 
