@@ -17,7 +17,10 @@ from chromium import Chromium
 import parquet_bloom
 
 CHROMIUM = os.environ.get("PARQUET_BLOOM_CHROMIUM", "")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="without PARQUET_BLOOM_CHROMIUM; see .ci/report")
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.skipif(not CHROMIUM, reason="without PARQUET_BLOOM_CHROMIUM; see .ci/report"),
+]
 
 HOSTILE = (
     "<script>alert(1)</script>",

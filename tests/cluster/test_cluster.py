@@ -32,7 +32,7 @@ from parquet_bloom.errors import StoreError, UnsupportedError
 
 FOLDER = os.environ.get("PARQUET_BLOOM_CLUSTER")
 
-pytestmark = pytest.mark.skipif(not FOLDER, reason="PARQUET_BLOOM_CLUSTER names no folder of jars")
+pytestmark = [pytest.mark.spark, pytest.mark.skipif(not FOLDER, reason="PARQUET_BLOOM_CLUSTER names no folder of jars")]
 
 HOME = Path(pyspark.__file__).parent
 ROWS = 200_000

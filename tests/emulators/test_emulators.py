@@ -19,7 +19,10 @@ from stores import counting_proxy
 from parquet_bloom import add, drop, verify
 
 FOLDER = os.environ.get("PARQUET_BLOOM_EMULATORS", "")
-pytestmark = pytest.mark.skipif(not FOLDER, reason="without PARQUET_BLOOM_EMULATORS; see .ci/emulators")
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.skipif(not FOLDER, reason="without PARQUET_BLOOM_EMULATORS; see .ci/emulators"),
+]
 
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # public
 MB = 1_000_000

@@ -27,10 +27,13 @@ from parquet_bloom.filters.hudi import (
     parse,
 )
 
-pytestmark = pytest.mark.skipif(
-    not JARS or not any(Path(JARS).glob("hudi-common-*.jar")) or not shutil.which("java"),
-    reason="PARQUET_BLOOM_ORACLES names no folder of Hudi's jars, or there is no Java",
-)
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        not JARS or not any(Path(JARS).glob("hudi-common-*.jar")) or not shutil.which("java"),
+        reason="PARQUET_BLOOM_ORACLES names no folder of Hudi's jars, or there is no Java",
+    ),
+]
 
 CASES = 600
 

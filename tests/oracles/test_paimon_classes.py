@@ -41,9 +41,13 @@ from parquet_bloom.storage.listing import find
 from parquet_bloom.tables import LiveFile, paimon_options, snapshot_of
 from parquet_bloom.tables.paimon import OpenPaimon
 
-pytestmark = pytest.mark.skipif(
-    not JARS or not shutil.which("java"), reason="PARQUET_BLOOM_ORACLES names no folder of jars, or there is no Java"
-)
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        not JARS or not shutil.which("java"),
+        reason="PARQUET_BLOOM_ORACLES names no folder of jars, or there is no Java",
+    ),
+]
 
 Ask = Callable[[list[tuple[object, ...]]], list[str]]
 

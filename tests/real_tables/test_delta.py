@@ -12,7 +12,10 @@ from real_tables.delta import KINDS
 from real_tables.examine import examine
 from real_tables.left import erase_from_delta
 
-pytestmark = pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES names no folder of jars")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES names no folder of jars"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,12 @@ import pytest
 import parquet_bloom
 from parquet_bloom import UnsupportedError, absent, erase, verify
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PARQUET_BLOOM_TABLES"), reason="PARQUET_BLOOM_TABLES names no folder of jars"
-)
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        not os.environ.get("PARQUET_BLOOM_TABLES"), reason="PARQUET_BLOOM_TABLES names no folder of jars"
+    ),
+]
 
 KEYS = [3, 30, 31, 59, 1000]
 """Of ids 0 to 59: some in each of three files, and one that is nowhere."""

@@ -16,9 +16,12 @@ from files import statuses
 
 from parquet_bloom import UnsupportedError, add, inspect, lookup, prune
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PARQUET_BLOOM_TABLES"), reason="PARQUET_BLOOM_TABLES names no folder of jars"
-)
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        not os.environ.get("PARQUET_BLOOM_TABLES"), reason="PARQUET_BLOOM_TABLES names no folder of jars"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

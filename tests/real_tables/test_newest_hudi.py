@@ -11,7 +11,10 @@ from real_tables import sessions
 from real_tables.examine import examine
 from real_tables.hudi import COLUMNS
 
-pytestmark = pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES names no folder of jars")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not sessions.JARS, reason="PARQUET_BLOOM_TABLES names no folder of jars"),
+]
 
 
 @pytest.fixture(scope="module")

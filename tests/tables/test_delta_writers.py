@@ -26,6 +26,7 @@ FOLDER = os.environ.get("PARQUET_BLOOM_TABLES", "")
 STEPS = int(os.environ.get("PARQUET_BLOOM_STEPS", "12"))
 
 pytestmark = [
+    pytest.mark.spark,
     needs_java,
     pytest.mark.skipif(not FOLDER, reason="PARQUET_BLOOM_TABLES names no folder of PySpark 4.1 and Delta's jars"),
 ]
