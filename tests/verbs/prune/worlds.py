@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -427,12 +427,16 @@ class Reference:
             meant = self._meant(condition)
         except _Ambiguous:
             return None
-        found: set[int] = set()
-        for k, cells in enumerate(self._rows):
-            value_at = {("k",): k, **cells}.__getitem__
-            if any(is_true(meant, value_at, reading) for reading in self._readings):
-                found.add(k)
-        return found
+        return {k for k, cells in enumerate(self._rows) if any(self._answers(meant, k, cells))}
+
+    def matches_in_all_readings(self, condition: Predicate) -> set[int]:
+        """Returns the rows that match however an engine reads the condition."""
+        meant = self._meant(condition)
+        return {k for k, cells in enumerate(self._rows) if all(self._answers(meant, k, cells))}
+
+    def _answers(self, meant: Predicate, k: int, cells: dict[tuple[str, ...], Any]) -> Iterator[bool | None]:
+        value_at = {("k",): k, **cells}.__getitem__
+        return (is_true(meant, value_at, reading) for reading in self._readings)
 
     def _meant(self, node: Predicate) -> Predicate:
         """Returns a condition with values in the place of SQL."""
@@ -452,11 +456,11 @@ class Reference:
         if not isinstance(bare, Spelled):
             return bare
         if bare.is_text and bare.value not in KINDS[self._kinds[path]].values:
-            raise Ambiguous
+            raise _Ambiguous
         return bare.value
 
 
-class Ambiguous(Exception):
+class _Ambiguous(Exception):
     """Engines may read a text as different values."""
 
 
