@@ -170,6 +170,7 @@ def test_fields_twice_and_out_of_order_are_left_to_the_structs() -> None:
     rows = next(field for field in fields if field.id == 3)
     for other in (
         [*fields, rows._replace(value=rows.value + 1)],
+        [each for field in fields for each in ([field, field._replace(value=0)] if field.id == 3 else [field])],
         [rows, *(field for field in fields if field.id != 3)],
         [field._replace(kind=I32) if field.id == 3 else field for field in fields],
     ):

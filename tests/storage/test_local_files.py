@@ -23,7 +23,15 @@ from files import only_error, snapshot, statuses, write
 from parquet_bloom import add, drop, inspect
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
 from parquet_bloom.storage import local_files
-from parquet_bloom.storage.local_files import Rewrite, create, leftovers, require_links, temporary_path, version
+from parquet_bloom.storage.local_files import (
+    Rewrite,
+    create,
+    leftovers,
+    new_file,
+    require_links,
+    temporary_path,
+    version,
+)
 
 
 @pytest.fixture
@@ -97,6 +105,99 @@ def test_checksums_are_back_if_the_rename_fails(file: Path, monkeypatch: pytest.
     monkeypatch.setattr(Path, "replace", fail)
     assert only_error(add(file, "id")) == "Input/output error"
     assert snapshot(file.parent) == before
+
+
+# ---- what a power cut leaves -----------------------------------------------------------
+
+
+@pytest.fixture
+def moments(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """What is synced, named and removed, in order: the moment, the file's inode and its size."""
+    noted: list[tuple[str, int, int]] = []
+    fsync, replace, link, unlink = os.fsync, Path.replace, os.link, Path.unlink
+
+    def note(moment: str, status: os.stat_result) -> None:
+        noted.append((moment, status.st_ino, 0 if stat.S_ISDIR(status.st_mode) else status.st_size))
+
+    def synced(fd: int) -> None:
+        fsync(fd)
+        note("synced", os.fstat(fd))
+
+    def replaced(self: Path, to: Path) -> Path:
+        note("named", self.stat())
+        return replace(self, to)
+
+    def linked(one: Path, other: Path) -> None:
+        note("named", one.stat())
+        link(one, other)
+
+    def unlinked(self: Path, **options: Any) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            note("removed", self.lstat())
+        unlink(self, **options)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(os, "link", linked)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    return noted
+
+
+def rewritten_in_place(file: Path) -> Path:
+    with started(file) as out:
+        out.copy()
+        out.append(b"more")
+        out.commit()
+    return file
+
+
+def written_to_an_output(file: Path) -> Path:
+    target = file.with_name("y.parquet")
+    with started(file, target=target) as out:
+        out.copy()
+        out.append(b"more")
+        out.commit()
+    return target
+
+
+def created(file: Path) -> Path:
+    create(file.with_name("new"), b"content")
+    return file.with_name("new")
+
+
+def written_as_a_new_file(file: Path) -> Path:
+    with new_file(file.with_name("new")) as out:
+        out.write(b"content")
+    return file.with_name("new")
+
+
+def written_over_a_file(file: Path) -> Path:
+    with new_file(file, replace=True) as out:
+        out.write(b"content")
+    return file
+
+
+WAYS = [rewritten_in_place, written_to_an_output, created, written_as_a_new_file, written_over_a_file]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_new_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(
+    file: Path, moments: list[tuple[str, int, int]], way: Callable[[Path], Path]
+) -> None:
+    new = way(file)
+    status, folder = new.stat(), new.parent.stat().st_ino
+    named = moments.index(("named", status.st_ino, status.st_size))
+    assert ("synced", status.st_ino, status.st_size) in moments[:named]
+    assert ("synced", folder, 0) in moments[named:]
+
+
+def test_a_removal_is_on_the_disk(file: Path, moments: list[tuple[str, int, int]]) -> None:
+    status, folder = file.stat(), file.parent.stat().st_ino
+    with started(file) as out:
+        out.remove()
+    assert names(file.parent) == []
+    removed = moments.index(("removed", status.st_ino, status.st_size))
+    assert ("synced", folder, 0) in moments[removed:]
 
 
 # ---- what a rewrite keeps ----------------------------------------------------------------
@@ -274,6 +375,19 @@ def test_a_file_that_changed_is_left_as_it_is_now(
         rewrite()
     assert names(tmp_path) == ([] if change is removed else ["x.parquet"])
     assert expected is None or snapshot(tmp_path) == expected
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_file_that_changed_is_not_removed(file: Path, tmp_path: Path, change: Callable[[Path], None]) -> None:
+    side = file.with_name(".x.parquet.crc")
+    side.write_bytes(checksum_file(file.read_bytes()))
+    with started(file) as out:
+        change(file)
+        expected = file.read_bytes() if file.exists() else None
+        with pytest.raises(ConcurrentChangeError):
+            out.remove()
+    assert (file.read_bytes() if file.exists() else None) == expected
+    assert side.exists()
 
 
 def test_a_change_between_survey_and_write_refuses_the_file(file: Path, tmp_path: Path, monkeypatch: Any) -> None:

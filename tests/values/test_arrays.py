@@ -164,6 +164,8 @@ def test_any_nan_brings_the_canonical_one(kind: str) -> None:
         assert math.isnan(array[0].as_py())
         assert hashes(companion_hashes(column, array)) == [reference.xxh64(bytes.fromhex(canonical))]
         assert is_nan(column, plain_value(array, 0))
+        among_others = pa.concat_arrays([pa.array([1.5], arrow), array])
+        assert companion_hashes(column, among_others) == companion_hashes(column, array)
     assert not is_nan(column, bytes(width))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from files import DAMAGED, PLAIN, fixture, footer_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import OUTSIDE, ChunkPlaces, Footer, parse_footer
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.values.ordering import kernel_point, key_function
 from parquet_bloom.values.statistics import StatisticsReader
 
@@ -103,6 +105,54 @@ def test_the_places_in_mutated_footers_are_those_of_the_statistics(name: str, se
     for _ in range(dice.randint(1, 4)):
         data[dice.randrange(len(data))] = dice.choice([0, 1, 0x15, 0x18, 0x1C, 0xFF, dice.randrange(256)])
     agree(bytes(data), dice)
+
+
+def all_null(chunk: Any) -> None:
+    chunk.statistics.null_count = chunk.num_values
+
+
+def of_fewer_values(chunk: Any) -> None:
+    chunk.num_values -= 1
+
+
+def with_a_filter_that_reaches_into_the_footer(chunk: Any) -> None:
+    chunk.bloom_filter_length += 1
+
+
+def with_a_filter_of_no_bytes(chunk: Any) -> None:
+    chunk.bloom_filter_length = 0
+
+
+def with_a_filter_in_the_magic(chunk: Any) -> None:
+    chunk.bloom_filter_offset = 4
+
+
+EDITS = [
+    all_null,
+    of_fewer_values,
+    with_a_filter_that_reaches_into_the_footer,
+    with_a_filter_of_no_bytes,
+    with_a_filter_in_the_magic,
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+def test_a_chunk_that_is_not_as_usual_has_no_places(edit: Callable[[Any], None]) -> None:
+    low, high = ((number).to_bytes(8, "little") for number in (1, 9))
+    data = file_of(column(PhysicalType.INT64), [low, high], foreign_filter=True, bounds=(low, high))
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    for is_edited in (False, True):
+        if is_edited:
+            edit(metadata.row_groups[0].columns[0].meta_data)
+        raw = encode(metadata)
+        end = len(data) - len(footer_bytes(data)) - 8  # where the filter ends, and the footer begins
+        footer = parse_footer(end + len(raw) + 8, raw)
+        (leaf,) = footer.leaves
+        point = kernel_point(leaf, 5)
+        assert point is not None
+        places = StatisticsReader(leaf).place(footer, point)
+        assert (places is None) == is_edited
+        assert places == expected(footer, StatisticsReader(leaf), 5)
 
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)

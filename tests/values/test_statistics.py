@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import struct
@@ -46,7 +47,7 @@ def chunk(metadata: Any) -> Any:
     return metadata.row_groups[0].columns[0].meta_data
 
 
-def bounds(low: bytes | None, high: bytes | None, nulls: int | None = 0, **exact: bool) -> Edit:
+def bounds(low: bytes | None, high: bytes | None, nulls: int | None = 0, **exact: bool | None) -> Edit:
     def edit(metadata: Any) -> None:
         chunk(metadata).statistics = ttypes.Statistics(null_count=nulls, min_value=low, max_value=high, **exact)
 
@@ -268,6 +269,23 @@ def test_4_a_cut_bound_bounds_and_is_no_value(tmp_path: Path) -> None:
     assert not verdict(path, C != 6).is_kept
     craft(path, pa.array([6, 7]), bounds(i64(6), i64(6), is_max_value_exact=False))
     assert verdict(path, C != 6).is_kept
+
+
+@pytest.mark.parametrize("array", [pa.array([6, 6]), pa.array(["ab", "ab"])], ids=["integers", "texts"])
+def test_4_a_bound_is_a_value_only_where_that_is_sure(tmp_path: Path, array: pa.Array) -> None:
+    path = tmp_path / "f.parquet"
+    value = i64(6) if array.type == pa.int64() else b"a"
+    for is_min, is_max in itertools.product([None, True, False], repeat=2):
+        craft(path, array, bounds(value, value, is_min_value_exact=is_min, is_max_value_exact=is_max))
+        _, footer = opened(path)
+        reader = StatisticsReader(footer.leaves[0])
+        is_exact = array.type == pa.int64() and False not in (is_min, is_max)
+        assert reader.read(footer, 0).is_exact == is_exact
+        records = footer.chunk_records(footer.leaves[0])
+        assert records is not None
+        assert [known and known.is_exact for known in reader.read_usual(footer, records)] == [is_exact]
+        other = "a" if value == b"a" else 6
+        assert verdict(path, other != C).is_kept is not is_exact
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
