@@ -180,6 +180,8 @@ class _Compiler:
         column = self._column(path)
         name = format_path(path)
         literals = [_literal(name, column, value, self._timezone) for value in values]
+        if not literals:
+            return _nowhere
         known = [literal for literal in literals if not isinstance(literal, Null)]
         # Spark compares a list in one type: a float in it makes all of them DOUBLE.
         kinds = {type(one): one for one in known}
@@ -220,6 +222,13 @@ def _unknown(array: Any) -> Any:
     import pyarrow as pa
 
     return pa.nulls(len(array), pa.bool_())
+
+
+def _nowhere(array: Any) -> Any:
+    """Return that no value, NULL included, is in an empty list, so that NOT IN has all of them."""
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(False), len(array))
 
 
 def _where_valid(array: Any, answer: Any) -> Any:
@@ -449,7 +458,7 @@ def _is_nan(array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.is_nan(plain_array(array).cast(pa.float64()))
+    return pc.is_nan(plain_array(array).cast(pa.float64(), safe=False))
 
 
 def _is_number(array: Any) -> Any:

@@ -122,7 +122,7 @@ class FileRows:
         """Return the bytes of columns' pages in a row group, as far as `read` can read them."""
         leaves = (leaf for name in names for leaf in self.fields[name].leaves)
         readable = (leaf for leaf in leaves if not self._footer.chunk_problem(row_group, leaf))
-        return sum(len(_extent(self._chunk(row_group, leaf))) for leaf in readable)
+        return sum(_size(self._chunk(row_group, leaf)) for leaf in readable)
 
     def read(self, row_group: int, names: Sequence[str], rows: array[int] | None = None) -> Plan[dict[str, Any]]:
         """Plan to return chunked arrays of columns, of `rows` alone if they are given, by ascending number.
@@ -155,7 +155,7 @@ class FileRows:
             field.is_flat
             and not self._footer.is_encrypted(row_group, field.leaves[0])
             and num_rows < self._footer.row_groups[row_group].num_rows
-            and len(_extent(self._chunk(row_group, field.leaves[0]))) >= PAGES_WORTH
+            and _size(self._chunk(row_group, field.leaves[0])) >= PAGES_WORTH
         )
 
     def _read_some(self, row_group: int, field: Field, rows: array[int]) -> Plan[dict[str, Any]]:
@@ -220,6 +220,12 @@ class FileRows:
 
 def _extent(chunk: Any) -> ByteRange:
     return ByteRange(*pages_extent(chunk))
+
+
+def _size(chunk: Any) -> int:
+    """Return the bytes of a chunk's pages; none if it ends before it begins, which `read` refuses."""
+    start, stop = pages_extent(chunk)
+    return max(0, stop - start)
 
 
 def _pages_with(places: Sequence[Page], rows: array[int]) -> tuple[list[Page], array[int]]:

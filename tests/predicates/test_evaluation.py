@@ -1,0 +1,186 @@
+"""Statistics and filters exclude a row group only where none of its rows can match: rule by rule."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from files import footer_bytes, with_footer
+
+import parquet_bloom
+from parquet_bloom import col, prune
+from parquet_bloom.format._parquet_thrift import ttypes
+from parquet_bloom.format.thrift_io import decode, encode
+
+
+def write(folder: Path, *groups: list[Any], kind: pa.DataType | None = None, **options: Any) -> Path:
+    """Writes a file with a column x of these row groups."""
+    path = folder / "f.parquet"
+    kind = kind or pa.array([value for group in groups for value in group]).type
+    with pq.ParquetWriter(path, pa.schema({"x": kind}), **options) as writer:
+        for group in groups:
+            writer.write_table(pa.table({"x": pa.array(group, kind)}))
+    return path
+
+
+def kept(path: Path, where: Any) -> list[int | None]:
+    return [row.row_group for row in prune(path, where).rows if row.is_kept]
+
+
+def changed(path: Path, change: Any) -> None:
+    """Changes a file's footer."""
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    change(metadata)
+    path.write_bytes(with_footer(data, encode(metadata)))
+
+
+# ---- nulls -------------------------------------------------------------------------------
+
+
+def test_null_counts_of_elements_say_nothing_about_rows(tmp_path: Path) -> None:
+    path = write(tmp_path, [[1, 2]], [[None], [None, None]], [None, []], kind=pa.list_(pa.int64()))
+    assert kept(path, "x.list.element IS NULL") == [0, 1, 2]
+    assert kept(path, "x.list.element IS NOT NULL") == [0, 1, 2]
+
+
+def test_without_a_null_count_nulls_may_be_there(tmp_path: Path) -> None:
+    path = write(tmp_path, [5, None], [6])
+    assert kept(path, "x IS NULL") == [0]
+
+    def without_counts(metadata: Any) -> None:
+        for group in metadata.row_groups:
+            group.columns[0].meta_data.statistics.null_count = None
+
+    changed(path, without_counts)
+    assert kept(path, "x IS NULL") == [0, 1]
+
+
+def test_a_null_differs_from_every_value_by_the_null_safe_operator(tmp_path: Path) -> None:
+    path = write(tmp_path, [5, None], [None, None], [5, 5], kind=pa.int64())
+    assert kept(path, "NOT (x <=> 5)") == [0, 1]
+    assert kept(path, "x <> 5") == []
+
+
+def test_a_list_with_null_has_no_rows_beside_it(tmp_path: Path) -> None:
+    path = write(tmp_path, [5], [6])
+    for where in ("x NOT IN (5, NULL)", "x IN (5, NULL)", "x <> NULL"):
+        assert kept(path, where) == [0, 1]  # none that is certain: what NULL means there is not ours to say
+
+
+# ---- bounds ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "groups"),
+    [
+        ("x <= 10", [0, 1]),
+        ("x < 10", [0]),
+        ("x >= 20", [1, 2]),
+        ("x > 20", [2]),
+        ("x < 20", [0, 1]),
+        ("x > 10", [1, 2]),
+        ("x = 10", [1]),
+        ("x = 20", [1]),
+        ("x IN (20, 25)", [1]),
+        ("x IN (5, 10)", [1]),
+        ("x BETWEEN 20 AND 29", [1]),
+        ("x <> 15", [0, 1, 2]),
+        ("NOT (x >= 10)", [0]),
+        ("NOT (x > 10)", [0, 1]),
+        ("NOT (x <= 20)", [2]),
+        ("NOT (x < 20)", [1, 2]),
+    ],
+)
+def test_both_ends_are_values(tmp_path: Path, where: str, groups: list[int]) -> None:
+    assert kept(write(tmp_path, [1, 4], [10, 15, 20], [30]), where) == groups
+
+
+def test_nan_is_above_the_maximum(tmp_path: Path) -> None:
+    path = write(tmp_path, [1.0, math.nan], [2.0])
+    for where in ("x > 5", "x >= 5", "NOT (x < 5)", "NOT (x <= 5)", "x <> 1.0", "NOT (x > 0.5)"):
+        assert 0 in kept(path, where), where
+    assert kept(path, "x < 0.5") == []
+
+
+def test_bounds_that_may_be_cut_are_not_the_only_value(tmp_path: Path) -> None:
+    path = write(tmp_path, [7, 7], [8, 8])
+    assert kept(path, "x <> 7") == [1]
+
+    def cut(metadata: Any) -> None:
+        metadata.row_groups[0].columns[0].meta_data.statistics.is_max_value_exact = False
+
+    changed(path, cut)
+    assert kept(path, "x <> 7") == [0, 1]
+
+
+def test_texts_are_never_known_to_be_the_only_value(tmp_path: Path) -> None:
+    assert kept(write(tmp_path, ["aa", "aa"]), col("x") != "aa") == [0]
+
+
+def test_elements_of_lists_have_no_order(tmp_path: Path) -> None:
+    path = write(tmp_path, [[1], []], [[5, 6]], kind=pa.list_(pa.int64()))
+    for where in ("x.list.element > 9", "x.list.element < 0", "x.list.element <> 1", "NOT (x.list.element <> 9)"):
+        assert kept(path, where) == [0, 1], where
+    assert kept(path, "x.list.element = 1") == [0]
+
+
+def test_each_reading_of_a_literal_counts(tmp_path: Path) -> None:
+    path = write(tmp_path, [0.1], [1.0], [3.0], kind=pa.float32())
+    assert kept(path, "x IN (1.0, 0.1)") == [0, 1]
+    assert kept(path, "x IN (0.1, 1.0)") == [0, 1]
+
+
+def test_a_literal_that_engines_read_differently_excludes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, [b"A   "], [b"B   "], kind=pa.binary(4))
+    assert kept(path, r"x = '\\x41   '") == [0, 1]
+
+
+def test_a_chunk_of_another_type_is_not_believed(tmp_path: Path) -> None:
+    path = write(tmp_path, [5], [6])
+
+    def other(metadata: Any) -> None:
+        metadata.row_groups[0].columns[0].meta_data.path_in_schema = ["y"]
+
+    changed(path, other)
+    for where in ("x = 9", "x < 0", "x IS NULL", "x <> 5"):
+        assert 0 in kept(path, where), where
+
+
+# ---- filters -----------------------------------------------------------------------------
+
+
+def test_one_literal_in_the_filter_is_enough(tmp_path: Path) -> None:
+    path = write(tmp_path, [0, 5, 9], [0, 7, 9])
+    parquet_bloom.add(path, ["x"], fpp=1e-6)
+    assert kept(path, "x IN (5, 6)") == [0]
+    assert kept(path, "x IN (6, 7)") == [1]
+    assert kept(path, "x = 6 OR x = 5") == [0]
+    assert kept(path, "x = 6 OR x = 8") == []
+
+
+def test_a_filter_that_cannot_be_read_excludes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, [0, 5, 9], [0, 7, 9])
+    parquet_bloom.add(path, ["x"], fpp=1e-6)
+    assert kept(path, "x = 6") == []
+    data = bytearray(path.read_bytes())
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(bytes(data)))
+    data[metadata.row_groups[0].columns[0].meta_data.bloom_filter_offset] ^= 0xFF
+    path.write_bytes(data)
+    for where in ("x = 6", "x IN (6, 8)", "x = 6 AND x = 8"):
+        assert kept(path, where) == [0], where
+
+
+def test_of_two_columns_each_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"x": [0, 5, 9], "y": [0, 6, 9]}), path)
+    parquet_bloom.add(path, ["x", "y"], fpp=1e-6)
+    assert kept(path, "x = 7 OR y = 6") == [0]
+    assert kept(path, "x = 20 OR y = 6") == [0]
+    assert kept(path, "x = 5 OR y = 7") == [0]
+    assert kept(path, "x = 5 AND y = 7") == []
+    assert kept(path, "x = 7 OR y = 7") == []

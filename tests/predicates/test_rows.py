@@ -1,0 +1,86 @@
+"""Rows are those that Spark's meaning of a condition has, wherever Arrow's own operators differ from it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from parquet_bloom import col, find
+from parquet_bloom.predicates.tree import Predicate
+
+NAN = math.nan
+
+
+def rows(folder: Path, values: list[Any], kind: pa.DataType, where: Any) -> list[int]:
+    """Returns the numbers of the rows that match."""
+    path = folder / "f.parquet"
+    pq.write_table(pa.table({"x": pa.array(values, kind)}), path)
+    found: list[int] = find(path, where, columns=[], positions=True).to_arrow()["row"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string(), pa.null(), pa.bool_()])
+def test_nothing_is_in_an_empty_list(tmp_path: Path, kind: pa.DataType) -> None:
+    values = [None, *pa.array(["1", "0"]).cast(kind).to_pylist()] if kind != pa.null() else [None] * 3
+    assert rows(tmp_path, values, kind, col("x").isin([])) == []
+    assert rows(tmp_path, values, kind, ~col("x").isin([])) == [0, 1, 2]
+    assert rows(tmp_path, values, kind, [("x", "not in", [])]) == [0, 1, 2]
+
+
+def test_not_in_is_unknown_beside_null(tmp_path: Path) -> None:
+    assert rows(tmp_path, [1, 2, None], pa.int64(), "x NOT IN (1, NULL)") == []
+    assert rows(tmp_path, [1, 2, None], pa.int64(), "x IN (1, NULL)") == [0]
+    assert rows(tmp_path, [1, 2, None], pa.int64(), "x NOT IN (1)") == [1]
+
+
+NAN_TESTS: dict[str, tuple[Predicate, list[int]]] = {
+    "=": (col("x") == NAN, []),
+    "<": (col("x") < NAN, [0, 1, 2]),
+    "<=": (col("x") <= NAN, [0, 1, 2]),
+    ">": (col("x") > NAN, []),
+    ">=": (col("x") >= NAN, []),
+    "<>": (col("x") != NAN, [0, 1, 2]),
+    "IN": (col("x").isin([NAN]), []),
+}
+
+
+@pytest.mark.parametrize("op", NAN_TESTS)
+def test_nan_comes_after_integers_that_no_double_has(tmp_path: Path, op: str) -> None:
+    where, found = NAN_TESTS[op]
+    assert rows(tmp_path, [2**60 + 1, 2**63 - 1, -3, None], pa.int64(), where) == found
+
+
+def test_nan_is_greater_than_any_number_and_equals_itself(tmp_path: Path) -> None:
+    values = [1.0, NAN, None, math.inf]
+    assert rows(tmp_path, values, pa.float64(), "x > 5") == [1, 3]
+    assert rows(tmp_path, values, pa.float64(), "x >= 5") == [1, 3]
+    assert rows(tmp_path, values, pa.float64(), "NOT (x < 5)") == [1, 3]
+    assert rows(tmp_path, values, pa.float64(), col("x") == NAN) == [1]
+    assert rows(tmp_path, values, pa.float64(), col("x").isin([NAN, 1.0])) == [0, 1]
+
+
+def test_both_zeros_are_one(tmp_path: Path) -> None:
+    values = [0.0, -0.0, 1.0]
+    assert rows(tmp_path, values, pa.float64(), col("x").isin([0.0, 7.0])) == [0, 1]
+    assert rows(tmp_path, values, pa.float64(), col("x").isin([-0.0, 7.0])) == [0, 1]
+    assert rows(tmp_path, values, pa.float64(), "x = 0e0") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("x < 1.5", [0, 1]),
+        ("x <= 1.5", [0, 1]),
+        ("x > 1.5", [2]),
+        ("x >= 1.5", [2]),
+        ("x = 1.5", []),
+        ("x <> 1.5", [0, 1, 2]),
+    ],
+)
+def test_a_fraction_lies_between_two_integers(tmp_path: Path, where: str, found: list[int]) -> None:
+    assert rows(tmp_path, [0, 1, 2, None], pa.int64(), where) == found
