@@ -52,7 +52,10 @@ class Held:
 
 @dataclass
 class History:
-    """A folder of files, what they hold, and what is done to them."""
+    """A folder of files, what they hold, and what is done to them.
+
+    What is drawn never depends on the state of the index, which threads change.
+    """
 
     root: Path
     kinds: tuple[str, str]
@@ -176,15 +179,15 @@ class History:
             assert (row.files_missing, row.files + row.files_without_filter) == (0, len(self.files))
 
     def drop(self) -> None:
-        if indexed := self._indexed():
-            column = self.data.draw(st.sampled_from([None, *indexed]))
+        column = self.data.draw(st.sampled_from([None, "c0", "c1", "k"]))
+        if (indexed := self._indexed()) and (column is None or column in indexed):
             index.drop(self.root, column)
 
     def meddle(self) -> None:
         """Replaces and moves files while a refresh is under way."""
+        changes = self.data.draw(st.lists(st.sampled_from([self.replace, self.swap, self.filters]), max_size=3))
         if not self._indexed():
             return
-        changes = self.data.draw(st.lists(st.sampled_from([self.replace, self.swap, self.filters]), max_size=3))
         with ThreadPoolExecutor(1) as pool:
             refresh = pool.submit(index.refresh, self.root, jobs=1)
             for change in changes:
