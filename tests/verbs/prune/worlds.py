@@ -422,12 +422,15 @@ class Reference:
         self._readings = readings(zone)
 
     def matches(self, condition: Predicate) -> set[int] | None:
-        """Returns the rows that match as some engine reads the condition, None if a text in it may mean many values."""
+        """Returns the rows that match as some engine reads the condition.
+
+        None if a text in it may mean many values, or if the rows lack one of its columns.
+        """
         try:
             meant = self._meant(condition)
-        except _Ambiguous:
+            return {k for k, cells in enumerate(self._rows) if any(self._answers(meant, k, cells))}
+        except (_Ambiguous, KeyError):
             return None
-        return {k for k, cells in enumerate(self._rows) if any(self._answers(meant, k, cells))}
 
     def matches_in_all_readings(self, condition: Predicate) -> set[int]:
         """Returns the rows that match however an engine reads the condition."""
