@@ -463,10 +463,23 @@ def recover(paths: tuple[str, ...], output_format: str, **options: Any) -> None:
     end_with(ERROR if recovered.errors else MATCH)
 
 
+def _file_name(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value == "-":
+        raise click.BadParameter("give the name of a file; ./- is one")
+    return value
+
+
 @main.command()
 @paths_argument
 @messages_option
 @columns_option
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    shell_complete=complete_path,
+    callback=_file_name,
+    help="Write what was proved to this new file, with digests of files, footers, pages and filters.",
+)
 @readers_option
 @jobs_option
 @keys_file_option
@@ -477,6 +490,7 @@ def verify(
     verb: Verb,
     paths: tuple[str, ...],
     columns: tuple[str, ...],
+    certificate: str | None,
     output_format: str,
     storage: tuple[str, ...],
     **options: Any,
@@ -486,14 +500,16 @@ def verify(
     Decodes the columns that have filters, and probes each filter for each of the values.
 
     \b
-    Example:
+    Examples:
       parquet-bloom verify events/
+      parquet-bloom verify events/ --certificate events.json
       parquet-bloom verify --engine spark --master 'local[4]' events/
     """
+    options |= {"certificate": certificate, "storage_options": storage_options(storage)}
     with progress_bar("verifying") as progress:
-        verified = verb(paths, columns or None, storage_options=storage_options(storage), progress=progress, **options)
+        verified = verb(paths, columns or None, progress=progress, **options)
     if output_format == "table":
-        print_verification(verified)
+        print_verification(verified, certificate)
     else:
         print_rows(verified, output_format, verified.files, verified.errors)
     end_with(ERROR if verified.errors else NO_MATCH if verified.findings else MATCH)
@@ -893,12 +909,6 @@ def _plan_erasure(
     steps = parquet_bloom.erase_plan(paths[0], column, keys, **{name: options[name] for name in taken})
     print_steps(steps, output_format)
     end_with(MATCH)
-
-
-def _file_name(context: click.Context, option: click.Parameter, value: str) -> str:
-    if value == "-":
-        raise click.BadParameter("the page is written to a file that has a name; ./- is one")
-    return value
 
 
 @main.command()

@@ -16,6 +16,7 @@ OPTIONS = {
     "at": "--at",
     "auto": "--auto",
     "catalog": "--catalog",
+    "certificate": "--certificate",
     "columns": "--column",
     "decryption": "--keys-file",
     "dialect": "--dialect",

@@ -314,6 +314,7 @@ _LOCAL_ONLY_OF = {
         ("table", "where", "max_commits_per_minute"), "--table commits to a table, which is done here and not on Spark"
     ),
     "erase": dict.fromkeys(("check", "plan"), "--check and --plan work here and not on Spark, so leave out --engine"),
+    "verify": {"certificate": "--certificate is written here and not on Spark, so leave out --engine spark"},
     "prune": _INDEX_HERE,
     "lookup": _INDEX_HERE,
     "find": _INDEX_HERE

@@ -860,8 +860,8 @@ def _refused(result: Added | Dropped | Erased | Recovered) -> str:
     return f"{refused:,} refused" if refused else ""
 
 
-def print_verification(verified: Verification) -> None:
-    """Print the verdicts of `verify`."""
+def print_verification(verified: Verification, certificate: str | None = None) -> None:
+    """Print the verdicts of `verify`, and where its certificate is."""
     from parquet_bloom.verbs.verify import OK
 
     for file in verified.files:
@@ -889,6 +889,8 @@ def print_verification(verified: Verification) -> None:
     remarks = [f"{wrong:,} not ok"] if wrong else []
     remarks += [f"{count_text(unchecked, 'file')} not checked"] if unchecked else []
     _print_total(len(verified.files), [(len(verified.rows), "filter")], ", ".join(remarks) or "all ok")
+    if certificate is not None:
+        say(f"certificate: {certificate}")
 
 
 def _print_total(num_files: int, counts: Iterable[tuple[int, str]], remark: str | int) -> None:

@@ -686,6 +686,14 @@ def remote_version(info: dict[str, Any]) -> str:
     return f"{info['size']}"
 
 
+def wait_until_stable(sources: Iterable[Source]) -> bool:
+    """Wait until no file can change without a trace in its times; return whether it did: list them again then."""
+    if all(source.is_mtime_stable for source in sources):
+        return False
+    time.sleep(MTIME_STABLE_SECONDS)
+    return True
+
+
 def _is_mtime_stable(fs: Any, info: dict[str, Any]) -> bool:
     if not hasattr(fs, "_fs_token"):
         return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -62,10 +61,17 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
-from parquet_bloom.storage import listing
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.folder import Folder
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, is_directory, resolve
+from parquet_bloom.storage.listing import (
+    PathLike,
+    Source,
+    StorageOptions,
+    find,
+    is_directory,
+    resolve,
+    wait_until_stable,
+)
 from parquet_bloom.storage.strays import Strays, strays_among
 from parquet_bloom.tables import Snapshot, directory_of, fsspec_options, live_sources, root_of
 from parquet_bloom.verbs.parallel import Progress, map_in_order, share_threads
@@ -653,7 +659,8 @@ class _Building:
             raise no_index(self.root)
         columns = merged(before.columns, set_to)
         changed = set(columns) - set(before.columns)
-        self._wait_until_stable()
+        if wait_until_stable(self.sources):
+            self._list()
         index = BloomIndex(before, latest.sources if latest else {})
         index.read()
         missing = []
@@ -702,12 +709,6 @@ class _Building:
             raise ConcurrentChangeError(
                 f"another writer has dropped the index of {self.root}, or parts of it, meanwhile; run this again"
             )
-
-    def _wait_until_stable(self) -> None:
-        """Wait until no file can change without a trace in its times; list them again then."""
-        if any(not source.is_mtime_stable for source in self.sources):
-            time.sleep(listing.MTIME_STABLE_SECONDS)
-            self._list()
 
     def _built(self, missing: list[tuple[Source, list[IndexedColumn]]]) -> Iterator[Built]:
         at_once, _ = share_threads(self._jobs, 2 * len(missing))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -30,12 +31,13 @@ from parquet_bloom.format.schema import find_leaf, parse_path
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive, run
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed, wait_until_stable
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
 from parquet_bloom.values.encoding import format_value, hash_plain, why_untrusted
 from parquet_bloom.values.mistakes import mistaken_encodings
+from parquet_bloom.verbs.certificate import Certificate, certify, named, writing
 from parquet_bloom.verbs.inspect import PARQUET, WHOLE_FILE
 from parquet_bloom.verbs.paimon_files import as_logical
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
@@ -129,6 +131,7 @@ def verify(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
+    certificate: PathLike | None = None,
     readers: str | Sequence[str] | None = None,
     jobs: int | None = None,
     filesystem: Any = None,
@@ -143,6 +146,8 @@ def verify(
     Args:
         paths: Files, directories, globs or fsspec URLs: one, a list, or a column of Arrow, Polars or DuckDB.
         columns: Leaf columns to check. By default all.
+        certificate: A new local file, to write what was proved to, and the SHA-256 of all files, footers, pages and
+            filters; for that every file is read a second time. It covers every column.
         readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: what these
             lose because of filters that are right is in `hazards`. By default the environment variable
             `PARQUET_BLOOM_READERS` names them; where it does not, any release of the last two years may read them.
@@ -157,23 +162,34 @@ def verify(
         `.errors` the files that could not be checked.
 
     Raises:
+        FileExistsError: There is a file at `certificate`.
         FileNotFoundError: A path names nothing.
         ColumnNotFoundError: No file has one of the columns.
+        ValueError: `certificate` was given together with `columns`.
 
     Examples:
         >>> verified = parquet_bloom.verify("events")
         >>> verified.is_sound, len(verified), sum(row.num_values for row in verified)
         (True, 4, 2000)
     """
-    return verify_sources(
-        find(paths, filesystem=filesystem, storage_options=storage_options),
-        columns,
+    prove = partial(
+        verify_sources,
         readers=readers_of(readers),
         jobs=jobs,
         storage_options=storage_options,
         decryption=decryption,
         progress=progress,
     )
+    list_files = partial(find, listed(paths), filesystem=filesystem, storage_options=storage_options)
+    sources = list_files()
+    if certificate is None:
+        return prove(sources, columns)
+    if columns is not None:
+        raise ValueError("certificate= is about every column, so leave out columns=")
+    if wait_until_stable(sources):
+        sources = list_files()
+    with writing(certificate, sources) as written:
+        return prove(sources, None, certificate=written)
 
 
 def verify_sources(
@@ -185,19 +201,23 @@ def verify_sources(
     storage_options: StorageOptions,
     decryption: Decryption | None,
     progress: Progress | None,
+    certificate: Certificate | None = None,
 ) -> Verification:
     """Return what `verify` does of files that were found."""
     wanted = None if columns is None else [parse_path(c) for c in ([columns] if isinstance(columns, str) else columns)]
     tick = Ticker(progress, sum(source.size for source in sources))
     at_once, threads = share_threads(jobs, len(sources))
 
-    def work(item: tuple[Source, _StoredFilters | Exception]) -> VerifiedFile:
+    def work(item: tuple[Source, _StoredFilters | Exception]) -> tuple[VerifiedFile, dict[str, Any]]:
         source, outcome = item
-        values = 0 if isinstance(outcome, Exception) else sum(_num_values(outcome[0], one) for one in outcome[1])
-        with tick.part(source.size, values) as count:
-            if isinstance(outcome, Exception):
-                return VerifiedFile(source.name, error=describe_error(outcome))
-            return _verify_file(source, outcome, readers, threads, count)
+        if isinstance(outcome, Exception):
+            tick(source.size)
+            failed = VerifiedFile(source.name, error=describe_error(outcome))
+            return failed, named(source, error=failed.error)
+        footer, filters, *_ = outcome
+        with tick.part(source.size, sum(_num_values(footer, stored) for stored in filters)) as count:
+            verified = _verify_file(source, outcome, readers, threads, count)
+        return (verified, {}) if certificate is None else certify(source, footer, filters, verified)
 
     missing: list[ColumnNotFoundError] = []
 
@@ -214,10 +234,15 @@ def verify_sources(
             yield source, outcome
         strays.rest(sources)
 
-    files = tuple(map_in_order(work, read(), at_once, threading.Event()))
+    files = []
+    with closing(map_in_order(work, read(), at_once, threading.Event())) as results:
+        for verified, entry in results:
+            files.append(verified)
+            if certificate is not None:
+                certificate.add(verified, entry)
     if missing and len(missing) == len(files):
         raise missing[0]
-    return Verification(files)
+    return Verification(tuple(files))
 
 
 _StoredFilters = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]

@@ -323,7 +323,7 @@ def test_a_folder_that_is_removed_before_it_is_written_to_is_made_again(tmp_path
 def test_with_others_at_it_all_the_time_a_writer_gives_up(tmp_path: Path, monkeypatch: Any, sleeps: Any) -> None:
     put(tmp_path, "a.parquet")
     monkeypatch.setattr(index_versions, "_is_follower", lambda *_: False)
-    sleeps(index, lambda seconds: None)
+    sleeps(index_versions, lambda seconds: None)
     with pytest.raises(ConcurrentChangeError, match="nothing was changed"):
         index.create(tmp_path, "id")
     assert not index.show(tmp_path).exists

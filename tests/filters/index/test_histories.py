@@ -319,7 +319,7 @@ def test_a_file_that_may_still_change_is_not_indexed(tmp_path: Path, monkeypatch
 
     time.sleep(0.6)
     monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", 10_000)
-    sleeps(index, sleep)
+    sleeps(listing, sleep)
     (row,) = index.create(tmp_path, "c0").rows
     assert (pauses, row.files, row.files_missing) == ([10_000], 1, 1)
     monkeypatch.setattr(listing, "MTIME_STABLE_SECONDS", -1)
