@@ -14,27 +14,24 @@ import errno
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import parquet_bloom
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError, describe_error, without_secrets
+from parquet_bloom.errors import CorruptFileError, UnsupportedError, without_secrets
 from parquet_bloom.filters.parquet import StoredFilter
 from parquet_bloom.format.footer import Footer, pages_extent
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.restore import whole_prefixes
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.results import SCHEMA_VERSION
+from parquet_bloom.results import SCHEMA_VERSION, Record
 from parquet_bloom.storage.digests import digests
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.local_files import new_file, statuses
-
-if TYPE_CHECKING:
-    from parquet_bloom.verbs.verify import VerifiedFile, VerifiedFilter
 
 PROVED = (
     "A filter whose verdict is ok, without a cause, holds every value of its column chunk, except NaNs, which are "
@@ -45,7 +42,7 @@ PROVED = (
     "others are in other files and have no digest here."
 )
 
-_Entry = dict[str, Any]
+Entry = dict[str, Any]
 
 
 @contextlib.contextmanager
@@ -68,18 +65,16 @@ class Certificate:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, hashlib.sha256()
-        self._totals = dict.fromkeys(("num_files", "num_filters", "num_values", "num_findings", "num_errors"), 0)
+        self._totals = Counter(
+            dict.fromkeys(("num_files", "num_filters", "num_values", "num_findings", "num_errors"), 0)
+        )
         made = {"schema_version": SCHEMA_VERSION, "written_by": f"parquet_bloom {parquet_bloom.__version__}"}
         self._write("{\n " + _members({**made, "began": _now(), "proved": PROVED}) + ',\n "files": [')
 
-    def add(self, file: VerifiedFile, entry: _Entry) -> None:
-        """Write what `certify` returned of the next file."""
+    def add(self, entry: Entry, totals: Counter[str]) -> None:
+        """Write what is said of the next file, and count what it adds to the totals."""
         self._write(f"{',' if self._totals['num_files'] else ''}\n  {json.dumps(entry)}")
-        counts = (
-            *(1, len(file.filters), sum(row.num_values for row in file.filters)),
-            *(sum(row.verdict != "ok" for row in file.filters), file.error is not None),
-        )
-        self._totals = {name: n + more for (name, n), more in zip(self._totals.items(), counts, strict=True)}
+        self._totals.update(totals)
 
     def end(self) -> None:
         """Write the totals, and the digest of all that was written."""
@@ -92,7 +87,7 @@ class Certificate:
         self._file.write(text.encode())
 
 
-def _members(said: _Entry) -> str:
+def _members(said: Entry) -> str:
     return ",\n ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in said.items())
 
 
@@ -103,55 +98,51 @@ def _now() -> str:
 # ---- one file ----------------------------------------------------------------------------
 
 
-def named(source: Source, **said: Any) -> _Entry:
+def named(source: Source, **said: Any) -> Entry:
     """Return what is said of a file, with its name and size."""
     return {"path": without_secrets(source.name), "size": source.size, **said}
 
 
 def certify(
-    source: Source, footer: Footer, filters: Sequence[StoredFilter], verified: VerifiedFile
-) -> tuple[VerifiedFile, _Entry]:
-    """Return the verdicts on a file, and what a certificate says of it.
+    source: Source,
+    footer: Footer,
+    filters: Sequence[StoredFilter],
+    verdicts: Sequence[Record],
+    others: Sequence[Record],
+) -> Entry:
+    """Return what a certificate says of a file: the verdicts on its filters and on `others`, and all digests.
 
-    If it was changed since it was listed, the verdicts are those of no file: there is only an error instead.
+    Raises `ConcurrentChangeError` if it was changed since it was listed: the verdicts are then those of no file, and
+    `UnsupportedError` where nothing would show that.
     """
-    try:
-        if not source.is_mtime_stable:
-            raise UnsupportedError(
-                "it cannot be certified: it changes too often, or its store has nothing that tells its versions apart"
-            )
-        return verified, named(source, **_entry(source, footer, filters, verified))
-    except (ParquetBloomError, OSError) as error:
-        failed = replace(verified, filters=(), error=describe_error(error))
-        return failed, named(source, error=failed.error)
-
-
-def _entry(source: Source, footer: Footer, filters: Sequence[StoredFilter], verified: VerifiedFile) -> _Entry:
+    if not source.is_mtime_stable:
+        raise UnsupportedError(
+            "it cannot be certified: it changes too often, or its store has nothing that tells its versions apart"
+        )
     of_footer, whole = ByteRange(footer.start, source.size - 8), ByteRange(0, source.size)
     original = ByteRange(0, _original_size(source, footer))
     chunks = [(row_group, leaf, _pages(chunk)) for row_group, leaf, chunk in footer.chunks()]
     places = {(stored.row_group, stored.leaf): _place(stored) for stored in filters}
     found = digests(source, {of_footer, whole, original, *places.values(), *(pages for *_, pages in chunks)})
-    of_chunks = [row for row in verified.filters if row.row_group is not None]
-    verdicts = {key: _verdict(row, _VERDICT) for key, row in zip(places, of_chunks, strict=False)}
+    said = {key: _fields(row, _VERDICT) for key, row in zip(places, verdicts, strict=False)}
 
-    def bytes_of(place: ByteRange) -> _Entry:
+    def bytes_of(place: ByteRange) -> Entry:
         return {"offset": place.start, "length": len(place), "sha256": found.get(place)}
 
-    def filter_of(key: tuple[int, LeafColumn]) -> _Entry | None:
-        return bytes_of(places[key]) | verdicts.get(key, {"verdict": None}) if key in places else None
+    def filter_of(key: tuple[int, LeafColumn]) -> Entry | None:
+        return bytes_of(places[key]) | said.get(key, {"verdict": None}) if key in places else None
 
     return {
+        **named(source),
         "sha256": found[whole],
-        "created_by": verified.created_by,
+        "created_by": footer.created_by,
         "footer": bytes_of(of_footer),
         "original": {"size": len(original), "sha256": found[original]} if original != whole else None,
         "chunks": [
             {"row_group": row_group, "column": leaf.name, **bytes_of(pages), "filter": filter_of((row_group, leaf))}
             for row_group, leaf, pages in chunks
         ],
-        "other_filters": [_verdict(row, _OTHER) for row in verified.filters if row.row_group is None],
-        "error": verified.error,
+        "other_filters": [_fields(row, _OTHER) for row in others],
     }
 
 
@@ -159,7 +150,7 @@ _VERDICT = ("verdict", "num_values", "num_missing", "num_nans_missing", "cause")
 _OTHER = ("format", "column", *_VERDICT)
 
 
-def _verdict(row: VerifiedFilter, names: Iterable[str]) -> _Entry:
+def _fields(row: Record, names: Iterable[str]) -> Entry:
     """Return fields of a verdict; not its example, since a certificate is for people who may not see values."""
     return {name: getattr(row, name) for name in names}
 

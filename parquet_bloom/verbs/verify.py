@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
 from parquet_bloom.values.encoding import format_value, hash_plain, why_untrusted
 from parquet_bloom.values.mistakes import mistaken_encodings
-from parquet_bloom.verbs.certificate import Certificate, certify, named, writing
+from parquet_bloom.verbs.certificate import Certificate, Entry, certify, named, writing
 from parquet_bloom.verbs.inspect import PARQUET, WHOLE_FILE
 from parquet_bloom.verbs.paimon_files import as_logical
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
@@ -208,7 +208,7 @@ def verify_sources(
     tick = Ticker(progress, sum(source.size for source in sources))
     at_once, threads = share_threads(jobs, len(sources))
 
-    def work(item: tuple[Source, _StoredFilters | Exception]) -> tuple[VerifiedFile, dict[str, Any]]:
+    def work(item: tuple[Source, _StoredFilters | Exception]) -> tuple[VerifiedFile, Entry]:
         source, outcome = item
         if isinstance(outcome, Exception):
             tick(source.size)
@@ -217,7 +217,7 @@ def verify_sources(
         footer, filters, *_ = outcome
         with tick.part(source.size, sum(_num_values(footer, stored) for stored in filters)) as count:
             verified = _verify_file(source, outcome, readers, threads, count)
-        return (verified, {}) if certificate is None else certify(source, footer, filters, verified)
+        return (verified, {}) if certificate is None else _certified(source, footer, filters, verified)
 
     missing: list[ColumnNotFoundError] = []
 
@@ -239,10 +239,33 @@ def verify_sources(
         for verified, entry in results:
             files.append(verified)
             if certificate is not None:
-                certificate.add(verified, entry)
+                certificate.add(entry, _totals(verified))
     if missing and len(missing) == len(files):
         raise missing[0]
     return Verification(tuple(files))
+
+
+def _certified(
+    source: Source, footer: Footer, filters: list[StoredFilter], verified: VerifiedFile
+) -> tuple[VerifiedFile, Entry]:
+    """Return the verdicts on a file with what a certificate says of it; an error alone if the file was changed."""
+    of_chunks = [row for row in verified.filters if row.row_group is not WHOLE_FILE]
+    of_file = [row for row in verified.filters if row.row_group is WHOLE_FILE]
+    try:
+        return verified, {**certify(source, footer, filters, of_chunks, of_file), "error": verified.error}
+    except (ParquetBloomError, OSError) as error:
+        failed = replace(verified, filters=(), error=describe_error(error))
+        return failed, named(source, error=failed.error)
+
+
+def _totals(file: VerifiedFile) -> Counter[str]:
+    return Counter(
+        num_files=1,
+        num_filters=len(file.filters),
+        num_values=sum(row.num_values for row in file.filters),
+        num_findings=sum(row.verdict != OK for row in file.filters),
+        num_errors=file.error is not None,
+    )
 
 
 _StoredFilters = tuple[Footer, list[StoredFilter], list[FileFilter | OtherFilter], str | None]

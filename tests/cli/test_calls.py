@@ -207,6 +207,7 @@ def spark_calls(monkeypatch, tmp_path):
         ),
         ("verify a", "verify(['a'])"),
         ("verify a b -c x --jobs 1", "verify(['a', 'b'], ['x'], jobs=1)"),
+        ("verify a --certificate b", "verify(['a'], certificate='b')"),
         ("prune a -w x=1", "prune(['a'], 'x=1')"),
         ("prune a b --where x=1 --files-only", "prune(['a', 'b'], 'x=1')"),
         ("prune a -w x=1 --explain --strict", "prune(['a'], 'x=1', strict=True)"),
@@ -385,6 +386,8 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
     here = {*SIGNATURES[verb].parameters} - SESSION_HAS - {"filesystem", "log", "cache", "limits", "decryption"}
     if verb in ("prune", "lookup", "find"):  # of the verbs there, `read` and `erase` use an index
         here -= {"index"}
+    if verb == "verify":  # a certificate is one local file
+        here -= {"certificate"}
     if verb == "find":  # a table's live rows are known here
         here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
@@ -473,6 +476,7 @@ def test_the_list_of_commands_is_whole():
         ("inspect a --master yarn", "say --engine spark"),
         ("add a -c x --engine spark --jobs 2", "--jobs counts this machine's threads"),
         ("verify a --engine spark --jobs 2", "--jobs counts this machine's threads"),
+        ("verify a --engine spark --certificate b", "--certificate is written here and not on Spark"),
         ("add a -c x --engine spark --strict", "leave it out"),
         ("prune a -w x=1 --engine spark --strict", "leave it out"),
         ("find a -w x=1 --engine spark --catalog c", "--catalog names a table"),

@@ -29,8 +29,8 @@ def commands_below(group: click.Group, *words: str) -> Iterator[tuple[str, click
 
 COMMANDS = dict(commands_below(main))
 PAGE_OF = {verb: "indexing" if verb == "index" else verb for verb in main.commands}
-OF_OTHERS = {"--archives", "--conf", "--deploy-mode", "--kills", "--packages", "--prefix", "--py-files"}
-"""Options of spark-submit, venv-pack and .ci/load."""
+OF_OTHERS = {"--archives", "--conf", "--deploy-mode", "--kills", "--packages", "--prefix", "--py-files", "--values"}
+"""Options of spark-submit, venv-pack, .ci/load and check_certificate.py."""
 
 documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 

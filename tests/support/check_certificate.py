@@ -55,8 +55,9 @@ def chunks(data):
             yield {"pages": pages, "filter": place, "sealed": 8 in column, "leaf": leaf, "type": meta.get(1)}
 
 
-def plain(path, chunk):
-    """Returns the values of a column chunk as a filter has them; None for types that are not looked up here."""
+def hashes(path, chunk):
+    """Returns the hashes of a column chunk's values; None for types that are not looked up here."""
+    import xxhash
     from pyarrow import binary, int32, parquet, types
 
     with parquet.ParquetFile(path) as file:
@@ -66,19 +67,16 @@ def plain(path, chunk):
     while types.is_struct(array.type) or types.is_list(array.type):
         array = array.flatten()[0] if types.is_struct(array.type) else array.flatten()
     array = array.view(int32()) if types.is_date32(array.type) else array
-    is_known = (kind, str(array.type)) in ((4, "float"), (5, "double"), (6, "string"), (6, "binary"))
-    if paths.count(name) > 1 or not (is_known or (kind in (1, 2) and types.is_integer(array.type))):
+    is_known = types.is_integer(array.type) if kind < 3 else array.type in ("float", "double", "string", "binary")
+    if paths.count(name) > 1 or not is_known:
         return None
     values = (array.cast(binary()) if kind == 6 else array).to_pylist()
-    packed = {4: struct.Struct("<f").pack, 5: struct.Struct("<d").pack, 6: bytes}
-    pack = packed.get(kind, lambda one: (one % 2 ** (32 * kind)).to_bytes(4 * kind, "little"))
-    return [pack(one) for one in values if one is not None and one == one]
+    packs = {4: struct.Struct("<f").pack, 5: struct.Struct("<d").pack, 6: bytes}
+    pack = packs.get(kind, lambda one: (one % 2 ** (32 * kind)).to_bytes(4 * kind, "little"))
+    return [xxhash.xxh64_intdigest(pack(one)) for one in values if one is not None and one == one]
 
 
-def lacks(bitset, plain):
-    import xxhash
-
-    hash = xxhash.xxh64_intdigest(plain)
+def lacks(bitset, hash):
     words = struct.unpack_from("<8I", bitset, ((hash >> 32) * (len(bitset) // 32) >> 32) * 32)
     return not all(word >> (hash * salt % 2**32 >> 27) & 1 for word, salt in zip(words, SALT, strict=True))
 
@@ -96,14 +94,15 @@ def of_filter(data, path, said, own, looks_up):
         if value(header, 12)[1] + header.tell() != length:
             yield "the filter's header says another size"
         elif looks_up and is_ok and not said["cause"]:
-            values, bitset = plain(path, own), header.read()
+            values, bitset = hashes(path, own), header.read()
             if missing := sum(lacks(bitset, one) for one in values or []):
                 yield f"the filter lacks {missing} values"
             print(f"{path}: {own['pages']}: {'not' if values is None else len(values)} looked up")
 
 
 def of_file(data, path, said, looks_up):
-    there = list(chunks(data)) if data[-4:] == b"PAR1" else [{"sealed": True, "filter": None}] * len(said["chunks"])
+    sealed = [{"sealed": True, "filter": None, "pages": {}}] * len(said["chunks"])
+    there = list(chunks(data)) if data[-4:] == b"PAR1" else sealed
     footer, length, taken = said["footer"], int.from_bytes(data[-8:-4], "little"), []
     if (footer["offset"], footer["length"], said["size"]) != (len(data) - 8 - length, length, len(data)):
         yield "the file or its footer has another size"
@@ -139,7 +138,7 @@ def main(certificate, folder=".", *options):
             with (path := Path(folder) / one["path"]).open("rb") as file:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             found = of_file(data, path, one, "--values" in options) if "sha256" in one else []
-            wrong += [f"{one['path']}: {problem}" for problem in found]
+            wrong += (f"{one['path']}: {problem}" for problem in found)
         except Exception as error:  # whatever is not as certified
             wrong += [f"{one['path']}: it cannot be read: {error!r}"]
     print("\n".join([*wrong, f"{len(said['files'])} files: {'not ' if wrong else ''}as certified"]))
