@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import click
 import pytest
 from documents import DOCUMENTS, PAGES, README, ROOT, blocks, text, without_blocks
+from files import DAMAGED, SOUND
 
 import parquet_bloom
 from parquet_bloom.cli.commands import main
@@ -133,6 +134,12 @@ def test_every_file_of_the_project_that_is_named_exists(path):
 def headings(document: str) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", without_blocks(document), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_the_guarantees_say_how_many_files_are_tried():
+    page = text(PAGES / "guarantees.md")
+    assert f"| {len(DAMAGED)} files |" in page
+    assert f"| {len(SOUND) + 2} footers," in page
 
 
 def test_every_page_is_in_the_menu():

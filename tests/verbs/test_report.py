@@ -440,4 +440,4 @@ def test_a_dash_is_not_a_file(lake: Path, tmp_path: Path, monkeypatch: pytest.Mo
     before = set(tmp_path.iterdir())
     ran = CliRunner().invoke(main, ["report", str(lake), "-o", "-"])
     assert (ran.exit_code, set(tmp_path.iterdir())) == (2, before)
-    assert "the page is written to a file" in ran.stderr
+    assert "give the name of a file; ./- is one" in ran.stderr
