@@ -74,6 +74,22 @@ def test_a_partition_that_is_null(tmp_path: Path) -> None:
     assert not parquet_bloom.prune(tmp_path, "n < 4").might_match
 
 
+@pytest.mark.parametrize("where", BEYOND)
+def test_beyond_the_range_nulls_may_match(nulls: Path, where: str) -> None:
+    assert parquet_bloom.prune(nulls, where).might_match
+    with pytest.raises(UnsupportedError, match="orders NULL"):
+        parquet_bloom.find(nulls, where)
+
+
+@pytest.mark.parametrize("where", BEYOND)
+def test_beyond_the_range_a_partition_that_is_null_may_match(tmp_path: Path, where: str) -> None:
+    folder = tmp_path / "n=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir()
+    pq.write_table(pa.table({"k": [1]}), folder / "k.parquet")
+    assert parquet_bloom.prune(tmp_path, where).might_match
+    assert not parquet_bloom.prune(tmp_path, "n < 4").might_match
+
+
 @pytest.mark.parametrize("where", WITHIN)
 def test_within_the_range_nulls_are_proof(nulls: Path, where: str) -> None:
     assert not parquet_bloom.prune(nulls, where).might_match

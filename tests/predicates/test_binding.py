@@ -5,10 +5,12 @@ More of it with a larger number in PARQUET_BLOOM_SEEDS.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from functools import partial
@@ -27,8 +29,13 @@ from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.binding import ALIKE_INTEGERS, comparable_type
+from parquet_bloom.predicates.parsing import to_predicate
 from parquet_bloom.predicates.tree import col
+from parquet_bloom.storage import listing
+from parquet_bloom.storage.listing import Source
+from parquet_bloom.tables.placement import Columns
 from parquet_bloom.values.encoding import ALIKE_DIGITS
+from parquet_bloom.verbs.prune import FileEvaluator
 from tests.support import engines
 from tests.support.files import footer_bytes, with_footer
 
@@ -359,6 +366,58 @@ def test_two_types_compare_alike_only_if_the_list_has_them() -> None:
     ]
     expected = {frozenset({a, b}) for group in groups for a in group for b in group if a != b}
     assert {pair for pair in alike if len(pair) == 2} == expected
+
+
+def test_decimals_of_two_scales_exclude_nothing(files: dict[str, Path]) -> None:
+    paths = [files["decimal 9,3"], files["decimal 5,2"]]
+    assert not held(paths[:1], "c = 9")
+    assert held(paths, "c = 9") == held(paths, "TRUE")
+
+
+def test_a_rule_for_the_text_of_one_file_may_be_that_of_all(tmp_path: Path) -> None:
+    field = {"name": "c", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"c": "icu.UNICODE_CI"}}}
+    noted = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": [field]})}
+    pq.write_table(pa.table({"c": ["x"]}).replace_schema_metadata(noted), tmp_path / "ruled.parquet")
+    pq.write_table(pa.table({"c": ["B"]}), tmp_path / "plain.parquet")
+    assert not prune(tmp_path / "plain.parquet", "c = 'b'").might_match
+    assert prune(tmp_path, "c = 'b'").totals.files_kept == 2
+
+
+def test_a_name_that_two_columns_have_excludes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"c": [1], "C": [2]}), path)
+    assert not prune(path, "c = 2").might_match
+    (group,) = prune(path, "c = 3", case_sensitive=False).rows
+    assert (group.is_kept, group.reason) == (True, "c matches 2 columns")
+
+
+class Elsewhere:
+    """A reader that may see other values than those in a file."""
+
+    knows_types = True
+
+    def __init__(self, why: str | None) -> None:
+        self._why = why
+
+    def partitions(self, source: Source) -> None:
+        return None
+
+    def leaves(self, columns: Columns) -> tuple[LeafColumn, ...]:
+        return columns.leaves
+
+    def why_other(self, leaf: LeafColumn) -> str | None:
+        return self._why
+
+
+def test_a_reader_that_sees_other_values_excludes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"c": ["a", "x"]}), path)
+    parquet_bloom.add(path, ["c"])
+    for where in ("c = 'b'", "c > 'y'", "c = 'z'"):
+        for why in (None, "texts are cut there"):
+            evaluator = FileEvaluator(to_predicate(where), view=Elsewhere(why))
+            ((file,), _) = evaluator.evaluate_all(listing.find(path))
+            assert file.is_kept is (why is not None), where
 
 
 def test_the_page_lists_what_compares_alike() -> None:
