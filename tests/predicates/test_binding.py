@@ -10,7 +10,6 @@ import os
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 from functools import partial

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import footer_bytes, with_footer
+from files import footer_bytes, opened, with_footer
 
 import parquet_bloom
 from parquet_bloom import col, prune
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.predicates.binding import Binder
+from parquet_bloom.predicates.evaluation import absent_by_filters
+from parquet_bloom.predicates.parsing import to_predicate
+from parquet_bloom.storage.partitions import Partitions
 
 
 def write(folder: Path, *groups: list[Any], kind: pa.DataType | None = None, **options: Any) -> Path:
@@ -140,6 +145,7 @@ def test_elements_of_lists_have_no_order(tmp_path: Path) -> None:
     for where in ("x.list.element > 9", "x.list.element < 0", "x.list.element <> 1", "NOT (x.list.element <> 9)"):
         assert kept(path, where) == [0, 1], where
     assert kept(path, "x.list.element = 1") == [0]
+    path = write(tmp_path, [[1]], [[5]], kind=pa.list_(pa.int64()))  # as many values as rows
     parquet_bloom.add(path, ["x.list.element"])
     assert kept(path, "NOT (x.list.element <> 9)") == [0, 1]
     assert kept(path, "x.list.element = 1") == [0]
@@ -149,6 +155,23 @@ def test_each_reading_of_a_literal_counts(tmp_path: Path) -> None:
     path = write(tmp_path, [0.1], [1.0], [3.0], kind=pa.float32())
     assert kept(path, "x IN (1.0, 0.1)") == [0, 1]
     assert kept(path, "x IN (0.1, 1.0)") == [0, 1]
+
+
+def test_each_reading_of_a_text_has_its_own_place(tmp_path: Path) -> None:
+    path = write(tmp_path, ["aa"], ["a#"], ["b"])
+    assert kept(path, "x < 'a''b'") == [0, 1]  # ab, a'b or a"b
+    assert kept(path, "x > 'a''b'") == [0, 1, 2]
+
+
+def test_a_value_whose_filter_proves_nothing_is_found(tmp_path: Path) -> None:
+    assert kept(write(tmp_path, [True], [False]), "x = true") == [0]
+
+
+def test_a_literal_may_equal_what_is_cut_from_it(tmp_path: Path) -> None:
+    """Some engines cut nanoseconds off a literal, or round them, others keep them."""
+    second, kind = 1_704_067_200 * 10**9, pa.timestamp("ns")  # 2024-01-01
+    path = write(tmp_path, *([second + ns] for ns in (999, 1000, 1001, 2000, 2001)), kind=kind)
+    assert kept(path, "x = '2024-01-01 00:00:00.000001001'") == [1, 2, 3]
 
 
 def test_a_literal_that_engines_read_differently_excludes_nothing(tmp_path: Path) -> None:
@@ -212,3 +235,35 @@ def test_of_two_columns_each_is_asked(tmp_path: Path) -> None:
     assert kept(path, "x = 5 OR y = 7") == [0]
     assert kept(path, "x = 5 AND y = 7") == []
     assert kept(path, "x = 7 OR y = 7") == []
+
+
+class Held:
+    """A file's filter of another format: of one column, and of these values."""
+
+    format = "other"
+
+    def __init__(self, column: str, *values: int) -> None:
+        self.column, self._values = (column,), values
+
+    def might_contain(self, literals: Sequence[Any]) -> list[bool]:
+        return [literal in self._values for literal in literals]
+
+
+@pytest.mark.parametrize(
+    ("where", "excluded"),
+    [
+        ("x = 5", False),
+        ("x = 6", True),
+        ("x IN (5, 6)", False),
+        ("x IN (6, 7)", True),
+        ("y = 6", False),
+        ("x <> 6", False),
+    ],
+)
+def test_a_filter_of_another_format_is_of_its_column_alone(tmp_path: Path, where: str, excluded: bool) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"x": [0, 5, 9], "y": [0, 6, 9]}), path)
+    footer = opened(path)[1]
+    binder = Binder(to_predicate(where), None, case_sensitive=True, conflicting=frozenset())
+    absent = absent_by_filters(binder.bind(footer.leaves, Partitions()), footer, [Held("x", 5)])  # type: ignore[list-item]
+    assert bool(absent) is excluded

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from files import FIXTURES, PYARROW_CANNOT, SOUND, names
+from files import FIXTURES, PYARROW_CANNOT, SOUND, footer_bytes, names, with_footer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +21,8 @@ import parquet_bloom
 from parquet_bloom import Cache, RequestLog, absent
 from parquet_bloom.cli.commands import main
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, ParquetBloomError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
+from parquet_bloom.format.thrift_io import decode, encode
 
 NAN = math.nan
 
@@ -161,6 +163,37 @@ def test_files_of_every_writer(name: str) -> None:
 # ---- what is read ------------------------------------------------------------------------
 
 
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Has page indexes used, whatever the size; returns what to write several pages with."""
+    monkeypatch.setattr("parquet_bloom.verbs.absent.INDEX_WORTH", 0)
+    return {"data_page_size": 256, "write_batch_size": 16, "write_page_index": True, "use_dictionary": False}
+
+
+def test_every_page_that_can_hold_a_key_is_read(tmp_path: Path, small_pages: dict[str, Any]) -> None:
+    path = tmp_path / "a.parquet"
+    reals = [NAN if n == 600 else n / 2 for n in range(1000)]
+    pq.write_table(pa.table({"n": range(0, 2000, 2), "real": reals}), path, **small_pages)
+    assert list(absent(path, "n", [7, 10, 1500, 1501])) == [7, 1501]
+    assert list(absent(path, "real", [7.0, NAN, 7.25])) == [7.25]  # no bound tells of NaN
+
+
+def test_page_bounds_count_only_where_the_writers_statistics_do(tmp_path: Path, small_pages: dict[str, Any]) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"name": [f"{n:06}" for n in range(4000)]}), path, **small_pages)
+
+    def num_bytes() -> int:
+        log = RequestLog()
+        assert list(absent(path, "name", ["000001", "0000011"], cache=Cache(0), log=log)) == ["0000011"]
+        return log.num_bytes
+
+    of_one_page, data = num_bytes(), path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    metadata.created_by = "parquet-mr version 1.6.0 (build x)"
+    path.write_bytes(with_footer(data, encode(metadata)))
+    assert num_bytes() > 2 * of_one_page
+
+
 def test_only_candidates_are_read_and_each_key_once(tmp_path: Path) -> None:
     dice = random.Random(2)
     for number in range(3):
@@ -223,8 +256,19 @@ def test_refusals(tmp_path: Path) -> None:
         bool(absent(path, "n", [1]))
     (tmp_path / "n=3").mkdir()
     write(tmp_path / "n=3" / "b.parquet", x=[1])
-    with pytest.raises(ColumnNotFoundError):
-        absent(tmp_path / "n=3", "n", [3])
+    for paths in (tmp_path / "n=3", tmp_path):  # without and with a file that has the column
+        with pytest.raises(ColumnNotFoundError):
+            absent(paths, "n", [3])
+
+
+def test_a_key_that_a_chunk_of_another_column_may_hold_is_unknown(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", n=[1, 2])
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    metadata.row_groups[0].columns[0].meta_data.path_in_schema = ["other"]
+    path.write_bytes(with_footer(data, encode(metadata)))
+    found = absent(path, "n", [3, None])
+    assert (list(found), found.unknown.to_pylist(), len(found.errors)) == ([None], [3], 1)
 
 
 def test_a_file_whose_column_has_another_case_may_hold_every_key(tmp_path: Path) -> None:
@@ -244,10 +288,14 @@ def test_files_with_conflicting_types_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_key_whose_rows_are_deleted_is_absent(tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
+    deltalake = pytest.importorskip("deltalake")
     lakes.delta(tmp_path / "delta", files=1, rows=20)
     lakes.give_deletion_vector(tmp_path / "delta", [3, 19])
     assert list(absent(tmp_path / "delta", "id", [0, 3, 99, None, 19])) == [3, 99, None, 19]
+    of_five = deltalake.WriterProperties(max_row_group_size=5)
+    deltalake.write_deltalake(str(tmp_path / "groups"), pa.table({"id": range(20)}), writer_properties=of_five)
+    lakes.give_deletion_vector(tmp_path / "groups", [3, 12])
+    assert list(absent(tmp_path / "groups", "id", [0, 3, 7, 11, 12, 13, 99])) == [3, 12, 99]
     pytest.importorskip("pyiceberg")
     with lakes.catalog(tmp_path) as found:
         table = lakes.iceberg(found, files=2, rows=20)

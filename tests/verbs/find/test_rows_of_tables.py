@@ -381,10 +381,12 @@ def test_rows_in_deletion_vectors_of_paimon_are_not_found(tmp_path: Path, name: 
 
 
 def test_files_that_paimon_merges_are_errors(tmp_path: Path) -> None:
-    found = parquet_bloom.find(unpacked("paimon/pk", tmp_path), "id >= 0")
+    root = unpacked("paimon/pk", tmp_path)
+    found = parquet_bloom.find(root, "id >= 0")
     assert found.to_arrow().num_rows == 0
     assert found.errors
     assert all("merge" in error.error for error in found.errors)
+    assert parquet_bloom.absent(root, "id", [-7]).unknown.to_pylist() == [-7]
 
 
 def test_columns_of_older_schemas_of_paimon(tmp_path: Path) -> None:
@@ -419,6 +421,8 @@ def test_only_wanted_columns_of_other_names_make_a_file_of_hudi_an_error(tmp_pat
     found = parquet_bloom.find(root, "id >= 0", columns=["id", "b"])
     assert 0 < found.to_arrow().num_rows < len(ids)
     assert "another name" in found.errors[0].error
+    doubted = parquet_bloom.absent(root, "b", [-7])
+    assert (len(doubted), doubted.unknown.to_pylist()) == (0, [-7])
     with pytest.raises(UnsupportedError, match="another name"):
         parquet_bloom.find(root, "b > 0", strict=True).to_arrow()
 
