@@ -199,6 +199,7 @@ def test_pyarrow_finds_nothing_in_what_is_pruned(lake: Path, is_text: bool) -> N
         ("2024-01-01", "<", date(2024, 1, 2), True),
         ("2024-01-01 12:00:00", ">", date(2024, 1, 1), True),
         ("2024-01-01", "=", TimestampText("2024-02-01"), True),  # its zone is not known
+        ("2024-01-01 12:00:00", "=", datetime(2024, 1, 1, 11), True),
         ("9", "<", Text("10"), True),
         ("9", ">", Text("10"), True),  # as text
         ("9", ">", 10, True),  # for DataFusion, which compares with '10'
@@ -209,6 +210,11 @@ def test_pyarrow_finds_nothing_in_what_is_pruned(lake: Path, is_text: bool) -> N
         ("5.5", "=", 6, True),  # rounded
         ("5.5", "=", 7, False),
         ("5", "=", Number("5.5"), False),
+        ("5", "=", Text("5.5"), True),  # the text is cut
+        ("9007199254740993", "=", 2**53, True),  # as floats
+        ("5", "<=", 5, True),
+        ("5", ">=", Text("5"), True),
+        ("5", "<", 5, False),
         ("abc", "=", 5, False),
         ("paris", "=", Text("75"), False),
         ("75", "=", Text("paris"), False),
@@ -244,6 +250,7 @@ def test_golden(constant: str, op: str, value: Any, answer: bool) -> None:
         (Comparison("<=>", ("k",), None, True), "a", True),
         (Comparison("<=>", ("k",), Text("a"), True), "a", False),
         (Comparison("<=>", ("k",), Text("null"), True), "null", True),
+        (Comparison("<=>", ("k",), Text("5")), NULL_NAME, True),  # NULL to Spark, if it does not fit the type
         (In(("k",), (Text("a"), Text("b"))), "b", True),
         (In(("k",), (Text("a"), Text("b"))), "c", False),
         (In(("k",), (Text("a"), None)), "c", True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from itertools import accumulate
@@ -164,6 +165,38 @@ def test_a_store_is_asked_in_few_rounds_for_the_pages_that_can_hold_rows(is_sort
         assert log.num_bytes - bytes_before <= 1.2 * num_bytes, str(log)
         if not by_keys and is_known:
             assert bytes_before <= 8 * (18 + 32)  # headers and blocks of filters
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("id = 5 OR plain = 1500", lambda n: n in (5, 1500)),
+        ("id < 1500 OR (id > 200 AND id < 500)", lambda n: n < 1500),
+        ("id > 100 AND id < 1900 AND name >= '001500'", lambda n: 1500 <= n < 1900),
+        ("(id < 300 OR id > 1700) AND (name < '000100' OR name > '001800')", lambda n: n < 100 or n > 1800),
+        ("real > 5000", lambda n: n == 700),  # NaN
+    ],
+)
+def test_no_row_of_a_page_that_can_hold_one_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, rows: Callable[[int], bool]
+) -> None:
+    monkeypatch.setattr("parquet_bloom.verbs.matching_rows.INDEX_WORTH", 0)
+    path, numbers = tmp_path / "f.parquet", range(2000)
+    table = pa.table(
+        {
+            "id": numbers,
+            "name": [f"{n:06}" for n in numbers],
+            "plain": numbers,
+            "real": [float("nan") if n == 700 else n / 2 for n in numbers],
+        }
+    )
+    options = {"data_page_size": 256, "write_batch_size": 16, "write_page_index": True, "use_dictionary": False}
+    pq.write_table(table, path, write_statistics=["id", "name", "real"], **options)
+    found = parquet_bloom.find(path, where, columns=["id"]).to_arrow()["id"].to_pylist()
+    assert found == list(filter(rows, numbers))
+    keys = pa.array([7.0, float("nan"), 0.25])
+    by_keys = parquet_bloom.find(path, column="real", keys=keys, columns=["id"]).to_arrow()["id"].to_pylist()
+    assert by_keys == [14, 700]
 
 
 @pytest.mark.engines

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import reference
+from files import footer_bytes, with_footer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from verbs.prune.test_no_row_lost import EXAMPLES
@@ -29,7 +30,9 @@ from parquet_bloom.errors import (
     LiteralError,
     UnsupportedError,
 )
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.tree import Comparison
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import RequestLog
@@ -218,6 +221,53 @@ def test_damaged_filters_keep_what_statistics_leave(lake: Path) -> None:
     Path("0.parquet").write_bytes(data)
     rows = lookup("0.parquet", "id", [5, 7, 12, 99], cache=Cache(0)).to_arrow().to_pylist()
     assert [(row["key"], row["row_group"]) for row in rows] == [(5, 0), (7, 0), (12, 1), (99, None)]
+
+
+def test_a_chunk_of_another_column_keeps_every_key(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"n": [1, 2]}), path)
+    assert found(path, "n", [1.5, 9]) == [(1.5, None, None), (9, None, None)]
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    metadata.row_groups[0].columns[0].meta_data.path_in_schema = ["other"]
+    path.write_bytes(with_footer(data, encode(metadata)))
+    assert found(path, "n", [1.5, 9]) == [(1.5, "f.parquet", 0), (9, "f.parquet", 0)]
+
+
+def test_a_filter_that_somebody_emptied_keeps_every_key(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"n": [0, 5, 9]}), path)
+    ((added,),) = (row.filters for row in parquet_bloom.add(path, ["n"], fpp=1e-6))
+    assert found(path, "n", [5, 6]) == [(5, "f.parquet", 0), (6, None, None)]
+    data, stop = bytearray(path.read_bytes()), added.offset + added.length
+    data[stop - added.num_bytes : stop] = bytes(added.num_bytes)
+    path.write_bytes(data)
+    assert found(path, "n", [5, 6]) == [(5, "f.parquet", 0), (6, "f.parquet", 0)]
+
+
+class WithoutNaN:
+    """A filter of another format, of the column f, that has everything but NaN."""
+
+    column, format = ("f",), "other"
+
+    def might_contain(self, values: list[Any]) -> list[bool]:
+        return [value == value for value in values]
+
+
+def test_a_key_that_no_filter_is_asked_for_is_kept_beside_those_of_other_formats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parquet_bloom.verbs.lookup.filters_in_footer", lambda footer: (WithoutNaN(),))
+    pq.write_table(pa.table({"f": [math.nan, 1.0]}), tmp_path / "f.parquet")
+    rows = found(tmp_path / "f.parquet", "f", [math.nan, 1.0])
+    assert sorted((str(key), group) for key, _, group in rows) == [("1.0", 0), ("nan", 0)]
+
+
+def test_a_key_that_equals_several_values_is_asked_for_by_each(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"f": pa.array([0.1, 0.5], pa.float32())}), path)
+    for keys in ([0.1], [0.1, 7.0]):
+        assert found(path, "f", keys)[0] == (0.1, "f.parquet", 0)
 
 
 def test_it_is_a_stream(lake: Path) -> None:

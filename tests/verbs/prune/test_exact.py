@@ -136,6 +136,13 @@ def test_trees(tmp_path: Path, where: str, groups: list[int]) -> None:
     assert kept(path, where) == groups
 
 
+def test_a_column_is_read_until_each_test_of_it_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.storage.columns.BATCH_BYTES", 1)  # the two values come in different batches
+    path = tmp_path / "f.parquet"
+    spread(path, use_dictionary=False)
+    assert kept(path, "(id = 4 AND name = 'name 05006') OR (id = 9994 AND name = 'name 09994')") == [2]
+
+
 def test_columns_that_cannot_decide_are_not_read(tmp_path: Path) -> None:
     spread(tmp_path / "f.parquet")
     for where in ("id = 5005 OR id > 100", "upper(name) = 'X'", "id > 5", "id IS NOT NULL"):
@@ -148,6 +155,23 @@ def test_elements_of_lists_are_found(tmp_path: Path) -> None:
     lists = [[1, 9], [], None, [None, 3], [2, 8], [4], [], [0, 10]]
     pq.write_table(pa.table({"l": pa.array(lists, pa.list_(pa.int64()))}), path, row_group_size=4, use_dictionary=False)
     assert [kept(path, In(("l", "list", "element"), (n,))) for n in (3, 4, 5)] == [[0], [1], []]
+    assert kept(path, "NOT (l.list.element <> 5)") == [0, 1]  # which of its elements that is about is not ours to say
+
+
+def test_pages_of_lists_are_all_read(tmp_path: Path, small_pages: dict[str, Any]) -> None:
+    path = tmp_path / "f.parquet"
+    lists = pa.array([[n, n + 1000] for n in range(0, 1000, 2)], pa.list_(pa.int64()))
+    pq.write_table(pa.table({"l": lists}), path, **small_pages)
+    assert [kept(path, f"l.list.element = {n}") for n in (4, 1400, 1999, 5)] == [[0], [0], [], []]
+    assert reasons(path, "l.list.element = 4") == ["l.list.element was read, and the value is in it"]
+
+
+def test_the_pages_of_each_test_are_read(tmp_path: Path, small_pages: dict[str, Any]) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"id": range(0, 4000, 2)}), path, **small_pages)
+    for where in ("id = 5 OR id = 3000", "id = 3000 OR id = 5", "id = 4 OR id = 3001"):
+        assert kept(path, where) == [0], where
+    assert kept(path, "id = 5 OR id = 3001") == []
 
 
 # ---- how much is read --------------------------------------------------------------------
@@ -409,6 +433,18 @@ def test_impossible_places_keep_the_row_group(tmp_path: Path, field: str, value:
     path.write_bytes(with_footer(data, encode(metadata)))
     assert 2 in kept(path, "id = 5004")
     assert 2 in kept(path, "name = 'name 05004'")
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_chunk_with_other_values_than_rows_keeps_the_row_group(tmp_path: Path, more: int) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"id": [1, 5, 9]}), path)
+    assert kept(path, "id = 7") == []
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    metadata.num_rows = metadata.row_groups[0].num_rows = 3 + more
+    path.write_bytes(with_footer(data, encode(metadata)))
+    assert kept(path, "id = 7") == [0]
 
 
 def test_a_file_that_is_replaced_meanwhile_is_not_pruned(tmp_path: Path) -> None:

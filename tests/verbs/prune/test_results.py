@@ -63,6 +63,12 @@ def test_every_kind_of_proof(lake: Path) -> None:
     assert proofs("upper(name) = 'A'") == ["", ""]
 
 
+def test_a_file_is_kept_for_one_of_its_row_groups(lake: Path) -> None:
+    assert prune("day=1", "id = 10").might_match  # before anybody asks for the row groups
+    assert prune("day=1", "id = 15").might_match
+    assert not prune("day=1", "id = 12").might_match
+
+
 def test_totals_add_up(lake: Path) -> None:
     pruning = prune(lake, "name = 'aa' OR id = 26")
     totals = pruning.totals

@@ -503,3 +503,10 @@ def test_files_may_hold_finer_times_than_the_table(tmp_path: Path) -> None:
     lakes.log(tmp_path, 0, *actions)
     where = "c = TIMESTAMP '2024-01-01 00:00:00.123456789'"
     assert prune(tmp_path, where, timezone="UTC").might_match
+    assert looked_up(tmp_path, "c", finer)[0] == 1
+
+
+def test_keys_that_prove_nothing_are_for_the_files_to_say(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"id": [2**60 + 1]}))
+    assert looked_up(tmp_path, "id", [7]) == (0, 0)
+    assert looked_up(tmp_path, "id", [2.0**60])[0] == 1  # as floats they are equal
