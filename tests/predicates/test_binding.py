@@ -287,6 +287,8 @@ def test_a_key_that_does_not_fit_one_of_the_files(files: dict[str, Path]) -> Non
             absent(paths, "c", [5])
         with pytest.raises(parquet_bloom.UnsupportedError, match="conflicting types"):
             find(paths, column="c", keys=[5])
+        with pytest.raises(parquet_bloom.UnsupportedError, match="conflicting types"):
+            find(paths, "c = 5")
 
 
 def test_a_literal_that_fits_no_file_is_told_before_a_column_that_is_not_there(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,28 @@ def test_each_reading_of_a_text_has_its_own_place(tmp_path: Path) -> None:
     path = write(tmp_path, ["aa"], ["a#"], ["b"])
     assert kept(path, "x < 'a''b'") == [0, 1]  # ab, a'b or a"b
     assert kept(path, "x > 'a''b'") == [0, 1, 2]
+    assert kept(write(tmp_path, ["a'b"], ["ab"], ['a"b'], ["aab"]), "x = 'a''b'") == [0, 1, 2]
+
+
+def test_text_that_spark_may_round_excludes_no_decimal(tmp_path: Path) -> None:
+    path = write(tmp_path, [Decimal("1.00")], [Decimal("9.00")], kind=pa.decimal128(38, 2))
+    assert kept(path, "x = '1.0'") == [0]
+    assert kept(path, "x = '1.005'") == [0, 1]
+    assert kept(path, "x = '90071992547409.93'") == [0, 1]  # DOUBLE has no such number
+
+
+def test_a_float_in_a_list_makes_all_of_it_floats(tmp_path: Path) -> None:
+    path = write(tmp_path, [2**53], [5])
+    assert kept(path, f"x IN ({2**53 + 1}, 7)") == []
+    assert 0 in kept(path, f"x IN ({2**53 + 1}, 0.5e0)")
+
+
+def test_an_hour_that_a_zone_skips_is_that_after_it(tmp_path: Path) -> None:
+    """Spark casts a local time to compare it with an instant."""
+    path = write(tmp_path, *([datetime(2024, 3, 31, hour, 30)] for hour in (1, 2, 3, 4)), kind=pa.timestamp("us"))
+    where = "x = TIMESTAMP '2024-03-31 03:30:00'"
+    assert kept(path, where) == [2]
+    assert [row.row_group for row in prune(path, where, timezone="Europe/Berlin").rows if row.is_kept] == [1, 2]
 
 
 def test_a_value_whose_filter_proves_nothing_is_found(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import FIXTURES, SMALL, opened, snapshot, statuses, write
+from files import FIXTURES, SMALL, footer_bytes, opened, snapshot, statuses, with_footer, write
 
 from parquet_bloom import add, drop, inspect, probe, verify
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter, false_positive_rate
+from parquet_bloom.format.thrift_io import decode, encode
+from parquet_bloom.verbs import retrofit
 
 
 @pytest.fixture
@@ -264,3 +267,49 @@ def test_drop_works_on_several_files_at_once(tmp_path: Path, jobs: int) -> None:
     assert [row.status for row in rows] == ["written", "written", "refused", "written", "written"]
     assert told == [(n, 4) for n in range(1, 5)]
     assert all(path.read_bytes() == data for path, data in before.items() if path.name != "2.parquet")
+
+
+# ---- what is checked before the new file takes the place of the old one ---------------------------------
+
+
+def test_what_reads_back_differently_is_an_error() -> None:
+    class Odd:
+        def append(self, data: bytes) -> int:
+            return 0
+
+        def read(self, offset: int, length: int) -> bytes:
+            return bytes(length)
+
+    with pytest.raises(OSError, match="reads back differently"):
+        retrofit.append_checked(Odd(), b"a filter")  # type: ignore[arg-type]
+
+
+def test_a_footer_that_lost_something_is_not_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, real = snapshot(file.parent), retrofit.splice_filters
+
+    def lossy(raw: bytes, edits: Any) -> bytes:
+        done = real(raw, edits)
+        return done.replace(b"parquet-cpp", b"parquet-xpp") if any(edits.values()) else done
+
+    monkeypatch.setattr(retrofit, "splice_filters", lossy)
+    (row,) = add(file, "id").rows
+    assert (row.status, row.error) == ("refused", "the footer cannot be changed without loss")
+    assert snapshot(file.parent) == before
+
+
+def test_verify_counts_each_value_that_a_filter_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": [0, 5, 9, 0, 7, 9]}), path, row_group_size=3)
+    add(path, "id", fpp=1e-6)
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    chunks = [group.columns[0].meta_data for group in metadata.row_groups]
+    first, second = (chunk.bloom_filter_offset for chunk in chunks)
+    chunks[0].bloom_filter_offset, chunks[1].bloom_filter_offset = second, first
+    path.write_bytes(with_footer(data, encode(metadata)))
+    found = verify(path)
+    assert not found.is_sound
+    assert [(row.verdict, row.num_missing, row.example) for row in found] == [
+        ("false negative", 1, "5"),
+        ("false negative", 1, "7"),
+    ]

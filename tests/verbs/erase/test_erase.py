@@ -303,6 +303,15 @@ def test_keys_in_a_struct_and_not_in_a_list(tmp_path: Path) -> None:
 # ---- refused -----------------------------------------------------------------------------
 
 
+def test_files_that_hold_the_keys_as_two_types_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 7]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [1.0, 7.0]}), tmp_path / "b.parquet")
+    before = snapshot(tmp_path)
+    with pytest.raises(UnsupportedError, match="conflicting types"):
+        erase(tmp_path, "id", [7])
+    assert snapshot(tmp_path) == before
+
+
 def test_tables_are_refused_in_one_sentence(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"id": [1, 2]}))
     before = snapshot(tmp_path)

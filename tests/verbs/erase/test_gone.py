@@ -21,7 +21,9 @@ from lazily import by_engine, duckdb, pl
 from stored import stored_bytes, texts_only_in
 
 from parquet_bloom import add, erase, inspect, verify
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage import local_files, reencode, rewrite
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.verbs import erase_files
@@ -141,6 +143,48 @@ def test_a_page_that_is_not_understood_is_refused(tmp_path: Path) -> None:
         erase(file, "id", [1])
     )
     assert file.read_bytes() == data
+
+
+def _more_rows(metadata: Any) -> None:
+    metadata.num_rows = metadata.row_groups[0].num_rows = 101
+
+
+def _named_otherwise(column: int) -> Callable[[Any], None]:
+    def change(metadata: Any) -> None:
+        metadata.row_groups[0].columns[column].meta_data.path_in_schema = ["other"]
+
+    return change
+
+
+def _overlapping(metadata: Any) -> None:
+    first, second = (chunk.meta_data for chunk in metadata.row_groups[0].columns)
+    second.data_page_offset = first.data_page_offset
+
+
+def _written_by(created_by: str) -> Callable[[Any], None]:
+    def change(metadata: Any) -> None:
+        metadata.created_by = created_by
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_more_rows, "column id"),
+        (_named_otherwise(0), "column id"),
+        (_named_otherwise(1), "column name"),
+        (_overlapping, "overlap"),
+        (_written_by("parquet-mr version 1.2.8"), "before 1.2.9"),
+    ],
+)
+def test_a_file_that_does_not_fit_together_is_refused(change: Callable[[Any], None], said: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    data = write(file, 100, use_dictionary=False)
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    change(metadata)
+    file.write_bytes(with_footer(data, encode(metadata)))
+    assert said in refusal(file, [3])
 
 
 def metadata_of(file: Path, column: int) -> Any:
@@ -394,6 +438,18 @@ def test_a_key_that_stays_in_bounds_is_seen(tmp_path: Path, monkeypatch: pytest.
     assert "a key is still in the new file; nothing was written" in sabotaged(file)
 
 
+def test_a_file_of_another_length_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "x.parquet", 40)
+    real = erase_files.Assembly.tail
+
+    def tail(assembly: Any) -> Any:
+        yield from real(assembly)
+        assembly.position += 1
+
+    monkeypatch.setattr(erase_files.Assembly, "tail", tail)
+    assert "not as long as was planned" in sabotaged(tmp_path / "x.parquet")
+
+
 def test_a_row_too_many_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "x.parquet", 40)
     monkeypatch.setattr(erase_files, "_num_rows", lambda plan, row_group: 0)
@@ -419,7 +475,7 @@ def test_a_dictionary_with_more_than_the_rows_have_is_seen(tmp_path: Path, monke
     assert "a dictionary in the new file has values of no row; nothing was written" in sabotaged(file)
 
 
-@pytest.mark.parametrize("name", ["statistics", "page index"])
+@pytest.mark.parametrize("name", ["statistics", "deprecated statistics", "page index"])
 def test_bounds_of_a_row_group_without_the_key_do_not_keep_it(name: str, tmp_path: Path) -> None:
     """Bounds need not be values of rows: those of the second row group name one that only the first has."""
     file = tmp_path / "x.parquet"
@@ -430,6 +486,9 @@ def test_bounds_of_a_row_group_without_the_key_do_not_keep_it(name: str, tmp_pat
     data = file.read_bytes()
     if name == "statistics":
         bounds = [Field(5, BINARY, b"d"), Field(6, BINARY, b"anna@example.com")]
+        data = with_chunk(data, 1, 0, {"statistics": bounds})
+    elif name == "deprecated statistics":
+        bounds = [Field(1, BINARY, b"d"), Field(2, BINARY, b"anna@example.com")]
         data = with_chunk(data, 1, 0, {"statistics": bounds})
     else:
         index = opened(file)[1].whole_column_chunk(1, 0)

@@ -260,6 +260,9 @@ def test_a_damaged_file_is_an_error_and_the_others_are_read(lake: Path, tmp_path
     found = parquet_bloom.find(tmp_path, "n IN (5, 20005, 40005) AND n IS NOT NULL", columns=["n"])
     assert [row["n"] for row in found.to_arrow().to_pylist()] == [5, 40005]
     assert sorted(Path(error.path).name for error in found.errors) == ["1.parquet", "9.parquet"]
+    found = parquet_bloom.find(tmp_path, column="n", keys=[5, 20005, 40005], columns=["n"])
+    assert found.to_arrow()["n"].to_pylist() == [5, 40005]
+    assert sorted(Path(error.path).name for error in found.errors) == ["1.parquet", "9.parquet"]
     with pytest.raises(Exception, match="PAR1"):
         parquet_bloom.find(tmp_path, "n = 5", strict=True).to_arrow()
 
@@ -272,6 +275,17 @@ def test_partitions_are_columns(tmp_path: Path) -> None:
     found = parquet_bloom.find(tmp_path, "day = '2024-01-02' AND n = 2").to_arrow()
     assert found.to_pylist() == [{"n": 2, "day": date(2024, 1, 2), "k": 2}] * 2
     assert parquet_bloom.find(tmp_path, "k > 1", columns=["k"]).to_arrow().to_pylist() == [{"k": 2}] * 3
+
+
+def test_names_and_partitions_that_engines_read_differently_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "k=1.50"
+    folder.mkdir()
+    pq.write_table(pa.table({"n": [1], "N": [2]}), folder / "a.parquet")
+    assert parquet_bloom.find(tmp_path, "n = 1", columns=["k"]).to_arrow().to_pylist() == [{"k": "1.50"}]
+    with pytest.raises(UnsupportedError, match="as numbers or as text"):
+        parquet_bloom.find(tmp_path, "k = '1.50'")
+    with pytest.raises(UnsupportedError, match="matches 2 columns"):
+        parquet_bloom.find(tmp_path, "n = 1", case_sensitive=False)
 
 
 def test_files_with_other_columns_and_wider_types(tmp_path: Path) -> None:

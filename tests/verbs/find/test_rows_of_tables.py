@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from files import fixture, unpacked
+from files import fixture, footer_bytes, unpacked, with_footer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, UnsupportedError
+from parquet_bloom.format._parquet_thrift import ttypes
+from parquet_bloom.format.thrift_io import decode, encode
 
 
 @pytest.fixture
@@ -184,6 +186,50 @@ def test_widened_columns_have_the_type_of_the_table(tmp_path: Path) -> None:
     assert str(found.schema.field("id").type) == "int64"
     assert sorted(found["id"].to_pylist()) == [3, 5_000_000_000]
     assert "int32" in {str(pq.read_schema(path).field("id").type) for path in root.glob("*.parquet")}
+
+
+def with_file(root: Path, declared: pa.Table, stored: pa.Table, created_by: str | None = None) -> Path:
+    """Returns a table whose only file has other columns than the table declares."""
+    write_deltalake(str(root), declared)
+    actions = lakes.actions(root, 0)
+    (add,) = [action["add"] for action in actions if "add" in action]
+    pq.write_table(stored, root / add["path"])
+    if created_by is not None:
+        data = (root / add["path"]).read_bytes()
+        metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+        metadata.created_by = created_by
+        (root / add["path"]).write_bytes(with_footer(data, encode(metadata)))
+    add["size"] = (root / add["path"]).stat().st_size
+    add["stats"] = None
+    lakes.log(root, 0, *actions)
+    return root
+
+
+def test_a_file_of_another_type_than_its_table_is_an_error(tmp_path: Path) -> None:
+    root = with_file(tmp_path, pa.table({"id": [5, 9]}), pa.table({"id": [5.0, 9.0]}))
+    for where in ("id = 5", "id = 70"):  # the bounds in the file are of another type, too
+        found = parquet_bloom.find(root, where)
+        assert found.to_arrow().num_rows == 0
+        assert "int64 in the table" in found.errors[0].error
+
+
+def test_a_file_of_a_table_may_have_a_rule_for_its_texts(tmp_path: Path) -> None:
+    field = {"name": "s", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"s": "icu.UNICODE_CI"}}}
+    noted = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": [field]})}
+    texts = pa.table({"s": ["A"]})
+    root = with_file(tmp_path, texts, texts.replace_schema_metadata(noted))
+    with pytest.raises(UnsupportedError, match="by its bytes"):
+        parquet_bloom.find(root, "s = 'a'")
+    assert parquet_bloom.absent(root, "s", ["a"]).unknown.to_pylist() == ["a"]
+
+
+def test_days_of_a_table_may_have_been_shifted_in_one_file(tmp_path: Path) -> None:
+    days = pa.table({"d": [date(1500, 1, 1)]})
+    root = with_file(tmp_path / "now", days, days)
+    assert parquet_bloom.find(root, "d = DATE '1500-01-01'").to_arrow().num_rows == 1
+    root = with_file(tmp_path / "then", days, days, "parquet-mr version 1.10.1 (build x)")
+    with pytest.raises(UnsupportedError, match="before 1582"):
+        parquet_bloom.find(root, "d = DATE '1500-01-01'").to_arrow()
 
 
 def test_earlier_versions_have_their_own_rows(tmp_path: Path) -> None:
