@@ -250,8 +250,9 @@ def test_refusals(tmp_path: Path) -> None:
         absent(path, "nope", [1])
     with pytest.raises(UnsupportedError, match="in a list"):
         absent(path, "l.list.element", [1])
-    with pytest.raises(UnsupportedError, match="engines disagree"):
-        absent(path, "f", [0.1])
+    for keys in ([0.1], [0.1, Decimal(7)]):  # all at once, and one by one
+        with pytest.raises(UnsupportedError, match="engines disagree"):
+            absent(path, "f", keys)
     with pytest.raises(TypeError, match="truth value"):
         bool(absent(path, "n", [1]))
     (tmp_path / "n=3").mkdir()
