@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from decimal import Decimal
@@ -260,6 +261,14 @@ def test_refusals(tmp_path: Path) -> None:
     for paths in (tmp_path / "n=3", tmp_path):  # without and with a file that has the column
         with pytest.raises(ColumnNotFoundError):
             absent(paths, "n", [3])
+
+
+def test_texts_with_a_rule_are_not_compared_by_their_bytes(tmp_path: Path) -> None:
+    field = {"name": "s", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"s": "icu.UNICODE_CI"}}}
+    noted = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": [field]})}
+    pq.write_table(pa.table({"s": ["A"]}).replace_schema_metadata(noted), tmp_path / "a.parquet")
+    with pytest.raises(UnsupportedError, match="column s"):
+        absent(tmp_path / "a.parquet", "s", ["a"])
 
 
 def test_a_key_that_a_chunk_of_another_column_may_hold_is_unknown(tmp_path: Path) -> None:

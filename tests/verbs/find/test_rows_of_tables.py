@@ -13,7 +13,7 @@ import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from files import fixture, footer_bytes, unpacked, with_footer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +63,14 @@ def test_rows_in_a_deletion_vector_are_not_found(
     assert all(row["row"] == row["id"] and row["id"] not in deleted for row in found)
     keys = parquet_bloom.find(root, column="id", keys=pa.array(range(20)), columns=["id"]).to_arrow()
     assert sorted(keys["id"].to_pylist()) == sorted(row["id"] for row in alive)
+
+
+def test_rows_in_a_deletion_vector_are_counted_in_the_file(tmp_path: Path) -> None:
+    of_five = WriterProperties(max_row_group_size=5)
+    write_deltalake(str(tmp_path), pa.table({"id": range(20)}), writer_properties=of_five)
+    lakes.give_deletion_vector(tmp_path, [3, 12])
+    alive = [n for n in range(20) if n not in (3, 12)]
+    assert [row["id"] for row in rows_of(tmp_path, "id >= 0")] == alive
 
 
 @pytest.mark.parametrize("name", ["clone", "iceberg_v1", "iceberg_v2", "materialized", "statistics", "v2_parquet"])
