@@ -115,6 +115,17 @@ def test_what_engines_evaluate_differently_is_refused(
         find(path, where)
 
 
+def test_repeated_values_without_a_list_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table([[5]], pa.schema([pa.field("x", pa.int64(), nullable=False)])), path, store_schema=False)
+    data = path.read_bytes()
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    metadata.schema[1].repetition_type = 2
+    path.write_bytes(with_footer(data, encode(metadata)))
+    with pytest.raises(UnsupportedError, match="a row has many values of it"):
+        find(path, "x = 5")
+
+
 def test_texts_with_a_rule_are_not_compared_by_their_bytes(tmp_path: Path) -> None:
     field = {"name": "x", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {"x": "icu.UNICODE_CI"}}}
     noted = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": [field]})}
