@@ -171,7 +171,7 @@ def _written_by(created_by: str) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_more_rows, "column id"),
+        (_more_rows, "column id decodes to 25 rows"),
         (_named_otherwise(0), "column id"),
         (_named_otherwise(1), "column name"),
         (_overlapping, "overlap"),
@@ -491,30 +491,53 @@ def test_bounds_of_a_row_group_without_the_key_do_not_keep_it(name: str, tmp_pat
         bounds = [Field(1, BINARY, b"d"), Field(2, BINARY, b"anna@example.com")]
         data = with_chunk(data, 1, 0, {"statistics": bounds})
     else:
-        index = opened(file)[1].whole_column_chunk(1, 0)
-        at, length = index.column_index_offset, index.column_index_length
-        tree = Reader(data[at : at + length]).struct()
-        lows = next(field for field in tree if field.id == 2)
-        lows.value.values[0] = b"anna@example.com"
-        longer = encode_struct(tree)
-        start = len(data) - 8 - len(footer_bytes(data))
 
-        def edit(tree: list[Field]) -> list[Field]:
-            (groups,) = [field for field in tree if field.id == 4]
-            (columns,) = [field for field in groups.value.values[1] if field.id == 1]
-            chunk = columns.value.values[0]
-            chunk[:] = [f._replace(value={6: at, 7: len(longer)}.get(f.id, f.value)) for f in chunk]
-            return tree
+        def lower(tree: list[Field]) -> None:
+            lows = next(field for field in tree if field.id == 2)
+            lows.value.values[0] = b"anna@example.com"
 
-        # The new index takes the old one's place, and what is behind it is moved.
-        moved = data[:at] + longer + data[at + length : start]
-        raw = encode_struct(_later(edit(Reader(footer_bytes(data)).struct()), at, len(longer) - length))
-        data = moved + raw + len(raw).to_bytes(4, "little") + b"PAR1"
+        data = with_index(file, lower)
     file.write_bytes(data)
     (row,) = erase(file, "id", ["anna@example.com"]).rows
     assert (row.status, row.rows_erased, row.row_groups_rewritten, row.row_groups_copied) == ("written", 1, 2, 0)
     assert b"anna" not in file.read_bytes()
     assert pq.read_table(file)["id"].to_pylist() == ["b", "c", "d"]
+
+
+def with_index(file: Path, edit: Callable[[list[Field]], None]) -> bytes:
+    """Returns the file with another column index of the first column of its second row group."""
+    data = file.read_bytes()
+    index = opened(file)[1].whole_column_chunk(1, 0)
+    at, length = index.column_index_offset, index.column_index_length
+    tree = Reader(data[at : at + length]).struct()
+    edit(tree)
+    longer = encode_struct(tree)
+    start = len(data) - 8 - len(footer_bytes(data))
+    footer = Reader(footer_bytes(data)).struct()
+    (groups,) = [field for field in footer if field.id == 4]
+    (columns,) = [field for field in groups.value.values[1] if field.id == 1]
+    chunk = columns.value.values[0]
+    chunk[:] = [f._replace(value={6: at, 7: len(longer)}.get(f.id, f.value)) for f in chunk]
+    # The new index takes the old one's place, and what is behind it is moved.
+    raw = encode_struct(_later(footer, at, len(longer) - length))
+    return data[:at] + longer + data[at + length : start] + raw + len(raw).to_bytes(4, "little") + b"PAR1"
+
+
+def test_a_page_index_that_is_not_understood_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    table = pa.table({"id": [1, 2, 3, 4]})
+    pq.write_table(table, file, row_group_size=2, use_dictionary=False, write_page_index=True)
+    file.write_bytes(with_index(file, lambda tree: tree.append(Field(99, BINARY, b"more"))))
+    assert "the field 99 of ColumnIndex" in refusal(file, [1])
+
+
+def test_a_row_group_whose_statistics_are_wrong_is_searched_beside_others(tmp_path: Path) -> None:
+    file = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": ["anna", "b", "anna", "d"]}), file, row_group_size=2, use_dictionary=False)
+    bounds = [Field(5, BINARY, b"d"), Field(6, BINARY, b"c")]
+    file.write_bytes(with_chunk(file.read_bytes(), 1, 0, {"statistics": bounds}))
+    assert erase(file, "id", ["anna"]).rows_erased == 2
+    assert pq.read_table(file)["id"].to_pylist() == ["b", "d"]
 
 
 def _later(tree: list[Field], behind: int, by: int) -> list[Field]:
