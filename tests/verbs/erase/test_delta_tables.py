@@ -24,7 +24,7 @@ from files import only_error, statuses, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parquet_bloom import UnsupportedError, add, erase, index, lookup, verify
+from parquet_bloom import LiteralError, UnsupportedError, add, erase, index, lookup, verify
 from parquet_bloom.cli.commands import main
 from parquet_bloom.tables.delta import OpenDelta
 
@@ -337,6 +337,40 @@ def test_without_table_nothing_is_touched(tmp_path: Path) -> None:
     lakes.delta(tmp_path, files=1)
     with pytest.raises(UnsupportedError, match="table=True"):
         erase(tmp_path, "id", [1])
+
+
+def test_a_file_with_other_rows_than_are_recorded_is_refused(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    actions = lakes.actions(tmp_path, 0)
+    (one,) = [action["add"] for action in actions if "add" in action]
+    one["stats"] = json.dumps({"numRecords": 21})
+    lakes.log(tmp_path, 0, *actions)
+    error = only_error(erase(tmp_path, "id", [3], table=True))
+    assert error == "the file has 20 rows, and the table records 21"
+
+
+def test_what_an_interrupted_commit_may_have_made_is_kept_and_named(tmp_path: Path, monkeypatch: Any) -> None:
+    lakes.delta(tmp_path)
+    real = OpenDelta.erase
+
+    def interrupted(*arguments: Any) -> None:
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OpenDelta, "erase", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        erase(tmp_path, "id", [3], table=True)
+    (note,) = caught.value.__notes__
+    (new,) = tmp_path.glob("*-erased-*")
+    assert str(new) in note
+    assert lakes.delta_rows(tmp_path) == [n for n in range(60) if n != 3]
+
+
+def test_null_is_no_key_of_a_table(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    with pytest.raises(LiteralError, match="is NULL"):
+        erase(tmp_path, "id", [1, None], table=True)
+    assert lakes.delta_rows(tmp_path) == list(range(20))
 
 
 @pytest.mark.parametrize("option", [{"keep_empty": True}, {"any_name": True}, {"batch": 0}])
