@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -19,8 +20,10 @@ from files import statuses, table
 
 from parquet_bloom import CorruptFileError, UnsupportedError, add, erase
 from parquet_bloom.cli.commands import main
+from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.delta import OpenDelta
 from parquet_bloom.verbs import add_to_table
+from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 
 # ---- operations in flight ------------------------------------------------------------------
 
@@ -223,6 +226,15 @@ def test_a_file_whose_partition_value_is_not_known_is_left_alone_and_named(tmp_p
     with pytest.raises(UnsupportedError, match="partition values of p"):
         erase(tmp_path, "id", [3], table=True, where="p IS NOT NULL", strict=True)
     assert DeltaTable(str(tmp_path)).version() == 0
+
+
+def test_a_partition_value_that_a_file_does_not_tell_is_not_known(tmp_path: Path) -> None:
+    parted(tmp_path)
+    snapshot = open_erasable(tmp_path, kind=None, catalog=None, storage_options=None).snapshot
+    chosen = ChosenPartitions("p IS NOT NULL", snapshot, None)
+    file = next(file for file in snapshot.files if chosen.holds(file))
+    with pytest.raises(UnsupportedError, match="another name"):
+        chosen.holds(replace(file, unread={"p": "it has another name there"}))
 
 
 def test_an_iceberg_table_by_its_partitions(catalog: Any) -> None:

@@ -170,7 +170,8 @@ def test_row_ids(tmp_path: Path) -> None:
     (entry,) = lakes.adds(tmp_path)
     lakes.log(tmp_path, 1, lakes.removal(entry), {"add": {**entry, "path": "x.parquet", "baseRowId": 7}})
     shutil.copy(tmp_path / entry["path"], tmp_path / "x.parquet")
-    assert "it has row ids" in only_error(add(tmp_path, "id", table=True))
+    for dry_run in (True, False):
+        assert "it has row ids" in only_error(add(tmp_path, "id", table=True, dry_run=dry_run))
 
 
 def test_tags_that_cannot_be_written_are_told(tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ def test_versions_whose_files_are_gone_hold_nothing(tmp_path: Path) -> None:
     assert [(row["held_by"], row["expire_with"]) for row in rows_of(second)] == [([], None)]
 
 
+def test_versions_whose_files_cannot_be_searched_may_hold_every_key(tmp_path: Path) -> None:
+    root, ledger = tmp_path / "t", tmp_path / "ledger.json"
+    lakes.delta(root, files=2)
+    (old, *_) = lakes.adds(root)
+    erase(root, "id", [5], table=True)
+    with_footer_cut(root / old["path"])
+    erase(root, "id", [70], table=True, ledger=ledger, ledger_secret=SECRET)
+    assert [(row["status"], row["held_by"]) for row in rows_of(ledger)] == [("nowhere", ["0-1"])]
+
+
 def test_a_file_that_was_refused_is_among_those_of_earlier_versions(tmp_path: Path) -> None:
     root, ledger = tmp_path / "t", tmp_path / "ledger.json"
     lakes.delta(root, files=1)

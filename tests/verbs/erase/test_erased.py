@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
-from files import FIXTURES
+from files import FIXTURES, footer_bytes
 
 import parquet_bloom
 from parquet_bloom import ColumnNotFoundError, LiteralError, UnsupportedError, erase, erase_plan, erased, index
@@ -341,6 +341,24 @@ def test_bytes_that_no_footer_points_to_and_earlier_footers(tmp_path: Path) -> N
     moved = erased(root, "email", [email(900)])
     assert moved.errors
     assert not moved.is_nowhere
+
+
+def test_a_key_behind_the_pages_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(people(0), path)
+    whole = path.read_bytes()
+    start = len(whole) - 8 - len(footer_bytes(whole))
+    path.write_bytes(whole[:start] + email(900).encode() + whole[start:])
+    assert {row.found for row in erased(tmp_path, "email", [email(900)])} == {"bytes that no footer points to"}
+
+
+def test_an_encrypted_file_may_have_every_key(tmp_path: Path) -> None:
+    pq.write_table(people(0), tmp_path / "a.parquet")
+    assert erased(tmp_path, "email", [email(900)]).is_nowhere
+    (tmp_path / "b.parquet").write_bytes(b"PARE" + bytes(100) + b"PARE")
+    left = erased(tmp_path, "email", [email(900)])
+    assert not left.is_nowhere
+    assert [error.error for error in left.errors] == ["it is encrypted"]
 
 
 def test_the_pages_of_a_key_column_in_another_codec(tmp_path: Path) -> None:
