@@ -425,6 +425,16 @@ def test_an_int_that_became_a_long(catalog: Any) -> None:
     assert asked(table, "c = -6") == (1, 1)
 
 
+def test_a_float_that_became_a_double(catalog: Any) -> None:
+    from pyiceberg.types import DoubleType
+
+    table = catalog.create_table("n.t", pa.schema([("c", pa.float32())]))
+    table.append(pa.table({"c": pa.array([0.1], pa.float32())}))
+    with table.update_schema() as update:
+        update.update_column("c", DoubleType())
+    assert looked_up(table, "c", [0.1])[0] == 1  # the file stores it, and its bounds, with fewer digits
+
+
 def test_partitions_come_first(catalog: Any) -> None:
     table = lakes.partitioned(catalog, lakes.odd_rows())
     found = prune(table, "p = 'a b'")
