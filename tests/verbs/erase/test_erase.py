@@ -450,6 +450,18 @@ def test_an_index_above_the_files_forgets_the_old_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("mtime_stable")
+def test_a_large_part_of_an_index_forgets_one_file_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        pq.write_table(pa.table({"id": range(100 * number, 100 * number + 100)}), tmp_path / f"{number}.parquet")
+    index.create(tmp_path, "id")
+    old = {path.name for path in index_folder(tmp_path).iterdir()}
+    monkeypatch.setattr("parquet_bloom.filters.index_versions.is_small", lambda segment: False)
+    assert erase(tmp_path, "id", [5]).rows_erased == 1
+    left = {path.name for path in index_folder(tmp_path).iterdir()}
+    assert not {name for name in left & old if "blocks" in name or name.endswith(".parquet")}
+
+
+@pytest.mark.usefixtures("mtime_stable")
 def test_an_index_forgets_what_a_killed_run_had_left_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
