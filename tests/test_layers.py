@@ -44,6 +44,7 @@ DOORS = {
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},
     "fastavro": {"tables"},
+    "pyroaring": {"tables"},
     "thrift": {"format"},
     "cryptography": {"format"},
     "xxhash": {"values"},

@@ -3,8 +3,7 @@
     version   1 byte, 1; only once, before the first vector
     length    4 bytes, big-endian: how many bytes the next two have
     magic     4 bytes: 1581511376, big-endian, or 1681511377, little-endian
-    bitmap    a Roaring bitmap of 32-bit numbers; or, after the other magic, how many of them there are (8 bytes), and
-              before each one the upper 32 bits of its numbers (4 bytes), all little-endian
+    bitmap    a Roaring bitmap of 32-bit numbers, or, after the other magic, of 64-bit numbers, in the portable format
     checksum  4 bytes, big-endian: CRC-32 of magic and bitmap
 
 An index manifest says where in which index file the vector of a data file is. Source: Paimon's specification ("Table
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.listing import Source
-from parquet_bloom.tables.roaring import numbers_in, take
 from parquet_bloom.tables.snapshots import LiveFile
 from parquet_bloom.tables.unpacking import Room
 
@@ -137,32 +135,39 @@ def _rows(data: bytes, place: _Place, allow: Callable[[int], None]) -> array[int
         raise ValueError(f"it is at {place.offset}")
     reader = BytesIO(data)
     reader.seek(place.offset)
-    (length,) = struct.unpack(">i", take(reader, 4))
+    (length,) = struct.unpack(">i", _take(reader, 4))
     is_long = data[place.offset + 4 : place.offset + 8] == _MAGIC_64
     if length < 4 or place.length != (length + 8 if is_long else length):
         raise ValueError(f"it has {length:,} bytes, and the table records {place.length:,}")
-    packed = take(reader, length)
-    if take(reader, 4) != struct.pack(">I", zlib.crc32(packed)):
+    packed = _take(reader, length)
+    if _take(reader, 4) != struct.pack(">I", zlib.crc32(packed)):
         raise ValueError("its checksum is wrong")
-    bitmap = BytesIO(packed[4:])
-    if is_long:
-        rows = _of_long(bitmap, allow)
-    elif packed[:4] == _MAGIC:
-        rows = numbers_in(bitmap, allow)
-    else:
+    if packed[:4] not in (_MAGIC, _MAGIC_64):
         raise ValueError(f"it starts with {packed[:4].hex()}, which is not supported")
-    if bitmap.read(1):
-        raise ValueError("it does not end with its bitmap")
-    return rows
+    return _numbers(packed[4:], is_long, allow)
 
 
-def _of_long(bitmap: BytesIO, allow: Callable[[int], None]) -> array[int]:
-    (number,) = struct.unpack("<Q", take(bitmap, 8))
-    rows, last = array("q"), -1
-    for _ in range(number):
-        (key,) = struct.unpack("<i", take(bitmap, 4))
-        if key <= last:
-            raise ValueError("the numbers do not ascend")
-        rows.extend(row | key << 32 for row in numbers_in(bitmap, allow))
-        last = key
-    return rows
+def _numbers(data: bytes, is_long: bool, allow: Callable[[int], None]) -> array[int]:
+    """Return the numbers in a bitmap, ascending, which a few bytes may hold 2^32 of: so they are counted first."""
+    try:
+        from pyroaring import BitMap, BitMap64
+    except ImportError:
+        raise UnsupportedError("deletion vectors are read by pyroaring: pip install 'parquet-bloom[paimon]'") from None
+    try:
+        bitmap = (BitMap64 if is_long else BitMap).deserialize(data)
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"it is no Roaring bitmap: {error}") from error
+    if bitmap.serialize() != data:
+        raise ValueError("it does not end with its bitmap, or that is damaged")
+    allow(len(bitmap))
+    if bitmap and bitmap.max() >= 1 << 63:
+        raise ValueError(f"it has the number {bitmap.max():,}")
+    return array("q", bitmap)
+
+
+def _take(data: BytesIO, size: int) -> bytes:
+    """Return the next bytes. Raises `EOFError` if there are fewer."""
+    taken = data.read(size)
+    if len(taken) < size:
+        raise EOFError("it is cut off")
+    return taken

@@ -7,6 +7,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ import pyarrow as pa
 import pyroaring
 import pytest
 from files import unpacked
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import parquet_bloom
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.storage.listing import find
-from parquet_bloom.tables import LiveFile
+from parquet_bloom.tables import LiveFile, paimon_deletes
 from parquet_bloom.tables.paimon_deletes import Vectors
 from parquet_bloom.tables.unpacking import Room
 
@@ -96,6 +99,20 @@ def test_each_damaged_byte_is_an_error(tmp_path: Path, make: Callable[[list[int]
             rows_of(tmp_path, bytes(damaged), recorded)
         with pytest.raises(CorruptFileError, match="index-1"):
             rows_of(tmp_path, whole[:at], recorded)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(4, 220), byte=st.integers(0, 255))
+def test_damage_that_the_checksum_fits_is_an_error_or_other_rows_that_ascend(is_long: bool, at: int, byte: int) -> None:
+    many = [5, *range(100, 9000, 2), *range(200_000, 200_500), 2**20]
+    made = bytearray(long_vector(many) if is_long else vector(many))
+    made[at] = byte
+    allowed: list[int] = []
+    with suppress(ValueError):
+        rows = list(paimon_deletes._numbers(bytes(made[4:]), is_long, allowed.append))
+        assert rows == sorted(set(rows))
+        assert allowed == [len(rows)]
 
 
 @pytest.mark.parametrize(
