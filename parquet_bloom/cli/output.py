@@ -61,9 +61,11 @@ def print_rows(
     """
     if output_format == "json":
         for record in records:
-            echo(without_options(json.dumps(record.to_dict())))
+            echo(json.dumps(_shown(record.to_dict())))
     else:
         table = result.to_arrow()
+        if _HIDDEN:
+            table = table.from_pylist(_shown(table.to_pylist()), schema=table.schema)
         _write_arrow(table.to_batches(), table.schema, output_format)
         for file in without_rows:
             if file.error:
@@ -174,6 +176,15 @@ def without_options(text: str) -> str:
     for secret in _HIDDEN:
         text = text.replace(secret, "***")
     return text
+
+
+def _shown(value: Any) -> Any:
+    """Return plain data whose texts are without them; what JSON escapes would not be found in its text."""
+    if isinstance(value, str):
+        return without_options(value)
+    if isinstance(value, dict):
+        return {name: _shown(part) for name, part in value.items()}
+    return list(map(_shown, value)) if isinstance(value, list | tuple) else value
 
 
 _SECRET = re.compile("pass|secret|token|key|sas|credential|connection|auth", re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.server
 import json
 import os
@@ -21,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parquet_bloom
-from parquet_bloom.cli import commands
+from parquet_bloom.cli import commands, output
 from parquet_bloom.errors import CorruptFileError, StoreError, UnsupportedError, without_secrets
 from parquet_bloom.results import printable
 
@@ -124,6 +125,53 @@ def test_storage_options_that_are_secrets_are_not_printed(monkeypatch: pytest.Mo
     assert "***" in result.output
 
 
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_urls_in_errors_of_other_libraries_are_not_printed(monkeypatch: pytest.MonkeyPatch, debug: str) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError(f"cannot read http://me:{PASSWORD}@host/x")
+
+    monkeypatch.setattr(commands.parquet_bloom, "probe", fail)
+    monkeypatch.setenv("PARQUET_BLOOM_DEBUG", debug)
+    result = run("probe", "x", "id", "1")
+    assert result.exit_code == 2
+    assert PASSWORD not in result.output
+    assert "http://me:***@host/x" in result.output
+
+
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_HIDDEN", set())
+
+
+@pytest.mark.usefixtures("hidden")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "secret", "token", "key", "sas_token", "connection_string", "ssh_passphrase"),
+        *("AWS_SECRET_ACCESS_KEY", "account_key", "azure_credential", "s3.session-token", "Authorization"),
+    ],
+)
+def test_options_of_these_names_are_secrets(name: str) -> None:
+    output.hide_options({name: PASSWORD, "anon": "everybody", "region": "eu-central-1"})
+    assert output.without_options(f"{PASSWORD} everybody eu-central-1") == "*** everybody eu-central-1"
+
+
+@pytest.mark.usefixtures("hidden")
+@pytest.mark.parametrize("secret", [PASSWORD, 'a "b" \\ ü'])
+@pytest.mark.parametrize("output_format", ["json", "csv"])
+def test_rows_are_without_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: str, output_format: str
+) -> None:
+    (tmp_path / "x.parquet").write_bytes(DAMAGED)
+    pruned = parquet_bloom.prune(tmp_path, "id = 1")
+    file = dataclasses.replace(pruned.all_files[0], not_pruned=f"cannot use {secret}")
+    pruned = dataclasses.replace(pruned, all_files=(file,))
+    monkeypatch.setattr(commands.parquet_bloom, "prune", lambda *_, **__: pruned)
+    options = ["-w", "id = 1", "--format", output_format, "--storage-option", f"secret={json.dumps(secret)}"]
+    said = run("prune", "x", *options).stdout
+    assert "cannot use ***" in said
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -162,7 +210,8 @@ def hostile(tmp_path: Path) -> Path:
 def test_names_and_keys_are_shown_and_not_obeyed(hostile: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.parquet"
     pq.write_table(pa.table({"id": [1, 9]}), keys)
-    name = HOSTILE.replace("`", "``")
+    name, texts = HOSTILE.replace("`", "``"), tmp_path / "texts.parquet"
+    pq.write_table(pa.table({HOSTILE: ["x\x1b]0;title\x07", "z\x1b[31m"]}), texts)
     broken = tmp_path / "\x1b[2J.parquet"
     broken.write_bytes(b"PAR1")
     calls = [
@@ -173,6 +222,8 @@ def test_names_and_keys_are_shown_and_not_obeyed(hostile: Path, tmp_path: Path) 
         ("prune", hostile, "-w", "id = 1"),
         ("prune", hostile, "-w", f"`{name}` = 'y'", "--explain"),
         ("lookup", hostile, "-c", "id", "-k", keys),
+        ("lookup", hostile, "-c", f"`{name}`", "-k", texts),
+        ("lookup", hostile, "-c", f"`{name}`", "-k", texts, "--absent"),
         ("add", hostile, "-c", "nothing\x1b[31m"),
         ("drop", hostile, "--dry-run"),
     ]
