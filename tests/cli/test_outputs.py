@@ -95,6 +95,14 @@ def test_a_refused_file_is_2_and_the_others_are_done(ids, tmp_path):
     assert "2 files, 4 filters, 1 refused" in ran.stdout
 
 
+@pytest.mark.parametrize("command", [["recover"], ["drop"], ["erase", "-c", "id", "-k", SMALL, "--yes"]], ids=str)
+def test_a_refused_file_is_2_for_each_command_that_changes_files(ids, tmp_path, command):
+    shutil.copy(CUT, tmp_path / "a_broken.parquet")
+    ran = run(*command, tmp_path)
+    assert (ran.exit_code, ran.stderr.count("refused: ")) == (2, 1)
+    assert run(*command, ids).exit_code == 0
+
+
 def test_strict_stops_before_the_first_write(ids, tmp_path):
     shutil.copy(CUT, tmp_path / "z_broken.parquet")
     before = ids.read_bytes()

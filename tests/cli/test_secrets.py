@@ -32,6 +32,12 @@ DAMAGED = FILE[:-20] + bytes(12) + FILE[-8:]
 PASSWORD = "hunter2hunter2"
 
 
+@pytest.fixture(autouse=True)
+def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests have hidden is not hidden here."""
+    monkeypatch.setattr(output, "_HIDDEN", set())
+
+
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(commands.main, [str(argument) for argument in arguments])
 
@@ -138,12 +144,6 @@ def test_urls_in_errors_of_other_libraries_are_not_printed(monkeypatch: pytest.M
     assert "http://me:***@host/x" in result.output
 
 
-@pytest.fixture
-def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_HIDDEN", set())
-
-
-@pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize(
     "name",
     [
@@ -156,7 +156,6 @@ def test_options_of_these_names_are_secrets(name: str) -> None:
     assert output.without_options(f"{PASSWORD} everybody eu-central-1") == "*** everybody eu-central-1"
 
 
-@pytest.mark.usefixtures("hidden")
 @pytest.mark.parametrize("secret", [PASSWORD, 'a "b" \\ ü'])
 @pytest.mark.parametrize("output_format", ["json", "csv"])
 def test_rows_are_without_them(
@@ -211,7 +210,7 @@ def test_names_and_keys_are_shown_and_not_obeyed(hostile: Path, tmp_path: Path) 
     keys = tmp_path / "keys.parquet"
     pq.write_table(pa.table({"id": [1, 9]}), keys)
     name, texts = HOSTILE.replace("`", "``"), tmp_path / "texts.parquet"
-    pq.write_table(pa.table({HOSTILE: ["x\x1b]0;title\x07", "z\x1b[31m"]}), texts)
+    pq.write_table(pa.table({HOSTILE: ["x\x1b]0;title\x07", "z\x1b]0;title\x07"]}), texts)
     broken = tmp_path / "\x1b[2J.parquet"
     broken.write_bytes(b"PAR1")
     calls = [

@@ -170,9 +170,17 @@ def iceberg_rows(found: Any, snapshot: int | None = None) -> list[int]:
 
 
 def give_deletes(
-    found: Any, positions: Sequence[int], *, as_vector: bool = False, content: str = "POSITION_DELETES"
+    found: Any,
+    positions: Sequence[int],
+    *,
+    as_vector: bool = False,
+    content: str = "POSITION_DELETES",
+    at: Path | None = None,
 ) -> None:
-    """Commits a positional delete file, or a deletion vector, for these rows of the first of a table's data files."""
+    """Commits a positional delete file, or a deletion vector, for these rows of the first of a table's data files.
+
+    It lies in the folder `at`, or beside the data files.
+    """
     from pyiceberg.manifest import (
         DataFile,
         DataFileContent,
@@ -202,7 +210,7 @@ def give_deletes(
             pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
         ]
     )
-    path = Path(folder) / "data" / f"deletes.{'puffin' if as_vector else 'parquet'}"
+    path = (at or Path(folder) / "data") / f"deletes.{'puffin' if as_vector else 'parquet'}"
     if as_vector:
         path.write_bytes(_puffin(victim.file_path, positions))
     else:

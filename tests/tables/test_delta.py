@@ -21,7 +21,8 @@ from parquet_bloom import CorruptFileError, UnsupportedError, add, index, lookup
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import LiveFile, open_table, snapshot_of
-from parquet_bloom.tables.delta import _as_logged
+from parquet_bloom.tables.delta import OpenDelta, _as_logged
+from parquet_bloom.tables.delta_log import _checkpoints
 from parquet_bloom.tables.placement import Here, Lacking
 from parquet_bloom.tables.snapshots import delta_options, fsspec_options, iceberg_options
 
@@ -126,6 +127,32 @@ def test_files_with_deletion_vectors_are_told(tmp_path: Path) -> None:
     assert len(lakes.delta_rows(tmp_path)) == 17
 
 
+def test_a_deletion_vector_of_another_version_or_length_is_an_error(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=1)
+    lakes.give_deletion_vector(tmp_path, [1, 2, 3])
+    opened = OpenDelta(tmp_path)
+    before = opened.snapshot
+    assert list(before.deleted_rows(before.files[0])) == [1, 2, 3]
+    opened = OpenDelta(tmp_path)
+    before = opened.snapshot
+    lakes.log(tmp_path, 2, {"commitInfo": {}})
+    opened.refresh()
+    with pytest.raises(UnsupportedError, match="of another version"):
+        before.deleted_rows(before.files[0])
+    log = tmp_path / "_delta_log" / f"{1:020}.json"
+    log.write_text(log.read_text().replace('"cardinality": 3', '"cardinality": 2'))
+    found = OpenDelta(tmp_path).snapshot
+    with pytest.raises(CorruptFileError, match="has 3 rows; the log says 2"):
+        found.deleted_rows(found.files[0])
+
+
+def test_deletion_vectors_of_no_live_file_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lakes.delta(tmp_path, files=1)
+    monkeypatch.setattr(OpenDelta, "_with_deletes", lambda opened: {"/elsewhere/x.parquet"})
+    with pytest.raises(UnsupportedError, match="of files that are not in the table"):
+        OpenDelta(tmp_path)
+
+
 def test_a_deletion_vector_in_an_oddly_named_directory(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), lakes.odd_rows().slice(1, 1), partition_by=["p"])
     lakes.give_deletion_vector(tmp_path, [0])
@@ -220,6 +247,35 @@ def test_the_log_is_read_from_its_checkpoint_on(tmp_path: Path) -> None:
     opened._log.version = None
     with pytest.raises(UnsupportedError, match="a checkpoint of a kind that is not supported"):
         opened.refusal(opened.snapshot.files[0])
+
+
+def test_an_earlier_version_is_not_read_from_a_later_checkpoint(tmp_path: Path) -> None:
+    lakes.delta(tmp_path, files=4).create_checkpoint()
+    opened: Any = open_table(tmp_path)
+    for version in (2, 3):
+        opened._log.read(version)
+        logged = {add["path"] for earlier in range(version + 1) for add in lakes.adds(tmp_path, earlier)}
+        assert opened._log.adds.keys() == logged
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_file_that_gets_a_deletion_vector_stays_in_the_history(tmp_path: Path, order: int) -> None:
+    lakes.delta(tmp_path, files=1)
+    lakes.give_deletion_vector(tmp_path, [1])
+    lakes.log(tmp_path, 1, *lakes.actions(tmp_path, 1)[::order])
+    lakes.log(tmp_path, 2, {"commitInfo": {}})
+    found = list(OpenDelta(tmp_path).history())
+    assert [(version, [file.recorded for file in files]) for version, files in found] == [
+        (version, [lakes.adds(tmp_path)[0]["path"]]) for version in (0, 1)
+    ]
+
+
+def test_a_checkpoint_counts_only_with_all_its_parts() -> None:
+    parts = [f"{10:020}.checkpoint.{number:010}.{3:010}.parquet" for number in (1, 2, 3)]
+    other = f"{10:020}.checkpoint.parquet"
+    assert _checkpoints(parts) == {10: parts}
+    assert _checkpoints(parts[1:]) == {}
+    assert _checkpoints([*parts[:2], other]) == {10: [other]}
 
 
 def test_options_have_each_library_s_names() -> None:

@@ -206,6 +206,13 @@ def test_a_feature_that_is_not_known_is_refused(tmp_path: Path, feature: str) ->
     assert snapshot(root) == before
 
 
+def test_a_protocol_of_later_writers_is_refused(tmp_path: Path) -> None:
+    lakes.delta(tmp_path / "t", files=1)
+    lakes.log(tmp_path / "t", 1, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 8}})
+    with pytest.raises(UnsupportedError, match="it needs writer version 8, which is not supported"):
+        open_table(tmp_path / "t")
+
+
 def test_deltalake_commits_to_just_the_tables_of_which_it_is_thought(tmp_path: Path) -> None:
     found = set()
     readers = {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
@@ -383,6 +390,10 @@ def test_swapped_files_keep_statistics_that_are_structs(tmp_path: Path) -> None:
 def test_pruning_where_statistics_are_structs(tmp_path: Path) -> None:
     root, _ = struct_statistics(tmp_path)
     plain = unpacked("delta_spark/statistics", tmp_path / "plain")
+    recorded = snapshot_of(root).recorded  # type: ignore[union-attr]
+    bounds = [one for leaf in recorded.leaves for one in recorded.bounds(leaf)]  # type: ignore[union-attr]
+    assert bounds
+    assert all(one.low is one.null_count is None for one in bounds)  # who wrote the checkpoint may have converted them
     for where in ("i = 3", "n = 1.5", "dt = DATE '2020-02-29'", "l IS NULL", "ts = TIMESTAMP '2020-01-01 00:00:00'"):
         assert kept(root, where) == kept(plain, where)
 
@@ -479,6 +490,7 @@ def test_a_column_that_the_table_has_widened_gets_no_filter(tmp_path: Path) -> N
         assert (row.status == "refused") == is_narrow
         assert ("loses rows if the table declares another type than the file has" in (row.error or "")) == is_narrow
     assert sorted(row.status for row in rows) == ["refused", "refused", "written"]
+    assert snapshot_of(root).recorded is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", CARRIED)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lakes
@@ -22,7 +23,8 @@ from parquet_bloom import ColumnNotFoundError, UnsupportedError, index, lookup, 
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import open_table, snapshot_of
-from parquet_bloom.tables.placement import Here, Lacking
+from parquet_bloom.tables.iceberg import _bounds, _surely_recorded
+from parquet_bloom.tables.placement import UNMAPPED, Here, Lacking, Mapped
 
 
 @pytest.fixture
@@ -150,6 +152,17 @@ def test_a_loaded_table_that_is_gone_or_another(catalog: Any) -> None:
     with pytest.raises(FileNotFoundError, match=r"no longer has the table n\.t"):
         prune(made, "id = 5")
     lakes.iceberg(catalog, files=1)
+    with pytest.raises(UnsupportedError, match=r"n\.t was dropped and created again since it was loaded"):
+        prune(made, "id = 5")
+
+
+def test_another_table_is_told_where_pyiceberg_does_not(catalog: Any, monkeypatch: Any) -> None:
+    made = lakes.iceberg(catalog, files=1)
+
+    def refresh() -> None:
+        made.metadata = made.metadata.model_copy(update={"table_uuid": uuid.uuid4()})
+
+    monkeypatch.setattr(made, "refresh", refresh)
     with pytest.raises(UnsupportedError, match=r"n\.t was dropped and created again since it was loaded"):
         prune(made, "id = 5")
 
@@ -312,6 +325,58 @@ def test_leaves_of_nested_columns_have_ids(catalog: Any) -> None:
     located = [found.locate(footer, path).path for path in asked]  # type: ignore[union-attr]
     assert located[1] == ("s", "b_x2Ec")  # a name that Avro could not have is another one in files
     assert sorted(located) == sorted(leaf.path for leaf in footer.leaves)
+
+
+INT_5, DECIMAL_5 = (5).to_bytes(4, "little"), (5).to_bytes(1, "big")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "value"),
+    [
+        ("int", INT_5, 5),
+        ("long", INT_5, 5),
+        ("long", (5).to_bytes(8, "little"), 5),
+        ("decimal(9, 2)", DECIMAL_5, 5),
+        ("int", (5).to_bytes(8, "little"), None),
+        ("int", b"", None),
+        ("long", (5).to_bytes(5, "little"), None),
+        ("decimal(9, 2)", bytes(17), None),
+        ("float", INT_5, None),
+        ("double", bytes(8), None),
+    ],
+)
+def test_bounds_are_those_of_their_type(kind: str, bound: bytes, value: int | None) -> None:
+    entry = SimpleNamespace(record_count=9, null_value_counts={1: 2}, value_counts={1: 9})
+    entry.lower_bounds = entry.upper_bounds = {1: bound}
+    found = _bounds(entry, 1, kind)
+    assert (None if found is None else found.low) == (None if found is None else found.high) == value
+    assert kind not in ("float", "double") or (found is not None and found.null_count == 2)  # which are known
+    entry.value_counts = {1: 8}
+    assert _bounds(entry, 1, kind) is None
+
+
+def test_bounds_may_be_another_column_s_where_names_decide() -> None:
+    """What was recorded of files without ids went by the names and the mapping of its time."""
+
+    def fields(*pairs: tuple[int, str]) -> Any:
+        return [SimpleNamespace(field_id=field_id, name=name) for field_id, name in pairs]
+
+    def sure(mapping: Any, *schemas: Any) -> list[int]:
+        return [one.field_id for one in _surely_recorded(schemas[-1], map(_of_fields, schemas), mapping)]
+
+    def _of_fields(given: Any) -> Any:
+        return SimpleNamespace(fields=given)
+
+    now = fields((1, "a"), (2, "b"))
+    each = tuple(Mapped(frozenset([name]), field_id) for field_id, name in ((1, "a"), (2, "b")))
+    assert sure(UNMAPPED, fields((1, "b")), now) == [1, 2]
+    assert sure(each, now) == [1, 2]
+    assert sure(each[:1], now) == [1]
+    assert sure("it is not understood", now) == []
+    assert sure((each[0], Mapped(frozenset(["b", "c"]), 2)), now) == [1]
+    assert sure((each[0], Mapped(frozenset(["b"]), 2), Mapped(frozenset(["b"]), 3)), now) == [1]
+    assert sure(each, fields((1, "a"), (2, "c")), now) == [1]
+    assert sure(each, fields((1, "b")), now) == []
 
 
 def test_files_with_deletes_are_told(catalog: Any) -> None:

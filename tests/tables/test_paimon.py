@@ -821,6 +821,8 @@ def test_the_command_says_what_it_did(unpacked: Open) -> None:
     ran = CliRunner().invoke(main, line)
     assert (ran.exit_code, ran.output.count("nothing to do")) == (0, 3)
     assert CliRunner().invoke(main, [*line, "-c", "cost"]).exit_code == 2
+    table, _ = unpacked("paimon/avro")  # whose other files are refused
+    assert CliRunner().invoke(main, ["index", "paimon", "attach", str(table), "-c", "id"]).exit_code == 2
 
 
 @pytest.mark.parametrize("wrong", [True, None, 7, ["id"]])

@@ -40,6 +40,7 @@ from parquet_bloom import (
 )
 from parquet_bloom.cli.commands import main
 from parquet_bloom.tables import snapshot_of
+from parquet_bloom.tables.iceberg import OpenIceberg
 from parquet_bloom.tables.roots import CHAINED, LINKED, OUTSIDE, Root
 
 # ---- the door ----------------------------------------------------------------------------
@@ -344,6 +345,17 @@ def test_iceberg(catalog: Any, forbidden: Forbidden) -> None:
     assert prune(made, "id = 105", allow_outside=True).totals.files_kept == 1
 
 
+def test_a_file_of_deletes_is_not_read_elsewhere(catalog: Any, forbidden: Forbidden) -> None:
+    made = lakes.iceberg(catalog, files=1)
+    lakes.give_deletes(made, [3], at=forbidden.folder)
+    forbidden.forget()
+    found = snapshot_of(made)
+    assert found is not None
+    with pytest.raises(UnsupportedError, match="is not read: it lies outside"):
+        found.deleted_rows(found.files[0])
+    assert forbidden.touched == []
+
+
 def rewritten(metadata: Path, **changes: Any) -> Path:
     """Returns a copy of a metadata file beside it, with other values at the top."""
     path = metadata.with_name("99999-0.metadata.json")
@@ -367,6 +379,8 @@ def test_iceberg_s_properties_do_not_choose_the_store(catalog: Any) -> None:
     assert prune(named, "id = 5").totals.files_kept == 1
     other = lakes.iceberg(catalog, "u", files=1, **{"s3.endpoint": "http://127.0.0.1:9"})
     assert prune(other, "id = 5").totals.files_kept == 1
+    assert "s3.endpoint" in other.io.properties
+    assert "s3.endpoint" not in OpenIceberg(other)._table.io.properties
     with pytest.raises(UnsupportedError, match=r"choose the store to write to: s3\.endpoint"):
         add(other, "id", table=True)
 

@@ -31,7 +31,7 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import find, find_flat
 from parquet_bloom.tables import Snapshot, live_sources, open_table, snapshot_of
-from parquet_bloom.tables.hudi import LOG_ONLY, LOGS, _asked
+from parquet_bloom.tables.hudi import _TRIES, LOG_ONLY, LOGS, _asked, _DataFile, _newer
 from parquet_bloom.tables.hudi_properties import properties
 
 COW = ["v6_cow", "v8_cow"]
@@ -227,6 +227,34 @@ def test_a_write_that_is_not_completed_does_not_count(unpacked: Unpack) -> None:
     assert names(snapshot(table.root)) == table.steps[-2]["files"]
 
 
+def test_a_write_before_the_newest_that_is_not_completed_does_not_count_either(unpacked: Unpack) -> None:
+    table = unpacked("v6_cow")
+    first, second, third = table.steps[:3]
+    commit = table.root / ".hoodie" / f"{second['instant']}.commit"
+    commit.rename(commit.with_suffix(".commit.requested"))
+    of_third = [file for file in third["files"] if third["instant"] in file]
+    assert names(snapshot(table.root, third["instant"])) == sorted([*first["files"], *of_third])
+
+
+@pytest.mark.parametrize(
+    ("instant", "completed", "is_new", "is_newer"),
+    [
+        ("100", "150", True, False),  # before the base file was begun
+        ("100", "300", True, True),
+        ("100", None, True, True),
+        ("300", "350", True, True),
+        ("400", "450", True, False),  # after what is asked for
+        ("100", None, False, False),
+        ("200", None, False, True),
+        ("400", None, False, False),
+    ],
+)
+def test_log_files_that_may_hold_newer_rows(instant: str, completed: str | None, is_new: bool, is_newer: bool) -> None:
+    log, base = _DataFile("x.log", instant, 1), _DataFile("x.parquet", "200", 1, "parquet")
+    instants = {} if completed is None and is_new else {instant: completed}
+    assert _newer([log], [base], instants, "300", is_new) == ([log] if is_newer else [])
+
+
 def test_what_is_older_than_the_timeline_counts(unpacked: Unpack) -> None:
     table = unpacked("v6_cow")
     for step in table.steps[:3]:
@@ -261,7 +289,8 @@ def test_leftovers_of_tries_are_passed_over_where_the_timeline_knows_better(unpa
     assert other.name not in names(snapshot(table.root))
     timeline = table.root / ".hoodie"
     (timeline / f"{table.steps[-1]['instant']}.commit").write_text("{}", "utf-8")
-    assert {live.name, other.name} <= set(names(snapshot(table.root)))
+    found = [file for file in snapshot(table.root).files if Path(file.path).name in (live.name, other.name)]
+    assert [file.unreadable for file in found] == [_TRIES, _TRIES]
 
 
 def test_files_of_other_names_are_refused(unpacked: Unpack) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,10 +16,11 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 from files import statuses, table, write
 
-from parquet_bloom import ColumnNotFoundError, ConcurrentChangeError, UnsupportedError, add, prune
-from parquet_bloom.tables import LiveFile, Swap, open_table
+from parquet_bloom import ColumnNotFoundError, ConcurrentChangeError, CorruptFileError, UnsupportedError, add, prune
+from parquet_bloom.tables import LiveFile, Swap, iceberg, open_table
+from parquet_bloom.tables.delta import OpenDelta
 from parquet_bloom.tables.iceberg import OpenIceberg
-from parquet_bloom.tables.iceberg_replace import copy_of
+from parquet_bloom.tables.iceberg_replace import Replacement, copy_of
 
 
 def naive_delta(root: Path, recorded: str, old: str, *, stats: str = '{"numRecords":20}', **commit: Any) -> None:
@@ -202,6 +204,16 @@ def test_swaps_that_make_no_sense(tmp_path: Path) -> None:
         opened.commit([swap_for_copy(old), swap_for_copy(old)])
     with pytest.raises(UnsupportedError, match="is not in the directory of"):
         opened.commit([Swap(old, "/elsewhere/x.parquet", old.size, 20)])
+    with pytest.raises(ConcurrentChangeError, match="is no longer in"):
+        opened.commit([swap_for_copy(replace(old, size=old.size + 1))])
+
+
+def test_a_commit_that_comes_out_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_table(lakes.delta(tmp_path))
+    actions = OpenDelta._actions
+    monkeypatch.setattr(OpenDelta, "_actions", lambda *given: actions(*given)[1:])  # the old file stays
+    with pytest.raises(CorruptFileError, match="came out wrong: 3 files with 60 rows became 4 with 80"):
+        opened.commit([swap_for_copy(opened.snapshot.files[0])])
 
 
 def test_a_column_that_no_file_has(tmp_path: Path) -> None:
@@ -295,6 +307,27 @@ def test_a_file_that_the_table_has_twice(catalog: Any) -> None:
     assert len(lakes.iceberg_rows(made)) == 60
 
 
+def test_a_file_that_is_listed_twice_meanwhile(catalog: Any) -> None:
+    made = catalog.create_table("n.t", table(1).schema)
+    path = f"{made.location().removeprefix('file://')}/added.parquet"
+    pq.write_table(table(20), path)
+    for _ in range(2):
+        made.add_files([path], check_duplicate_files=False)
+    replacement = Replacement(made, {path: copy_of(first_file(made), file_path=f"{path}-new.parquet")}, {})
+    with pytest.raises(ValueError, match="the table has 2 entries of .*, not one"):
+        replacement.write()
+
+
+def test_new_files_have_the_sequence_numbers_of_the_old_ones(catalog: Any) -> None:
+    """So that a delete applies to them if it applied to the old ones."""
+    made = lakes.iceberg(catalog)
+    assert set(statuses(add(made, "id", table=True))) == {"written"}
+    entries = made.refresh().inspect.entries().to_pylist()
+    assert sorted(entry["sequence_number"] for entry in entries if entry["status"] == 1) == [1, 2, 3]
+    gone = [entry["data_file"] for entry in entries if entry["status"] == 2]
+    assert [(file["lower_bounds"], file["upper_bounds"]) for file in gone] == [(None, None)] * 3  # maybe of erased rows
+
+
 def test_format_version_3(catalog: Any) -> None:
     made = lakes.iceberg(catalog, files=1)
     made.metadata = made.metadata.model_copy(update={"format_version": 3})
@@ -303,6 +336,13 @@ def test_format_version_3(catalog: Any) -> None:
         add(made, "id", table=True)
     with pytest.raises(UnsupportedError, match="format version 3"):
         OpenIceberg(made).commit([])
+
+
+def test_a_snapshot_that_comes_out_wrong(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_table(lakes.iceberg(catalog))
+    monkeypatch.setattr(iceberg, "copy_of", lambda old, **changes: copy_of(old, record_count=21, **changes))
+    with pytest.raises(CorruptFileError, match="came out wrong: 3 files with 60 rows became 3 with 61"):
+        opened.commit([swap_for_copy(opened.snapshot.files[0])])
 
 
 def test_a_concurrent_change_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> None:

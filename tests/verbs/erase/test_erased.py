@@ -493,7 +493,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert nowhere.output.startswith("nowhere: 1 key, ")
     assert "log" not in nowhere.output
     (root / "odd").write_bytes(b"\0\1")
-    assert run(root, "--check", "-c", "email", "-k", keys).exit_code == 2
+    unsearched = run(root, "--check", "-c", "email", "-k", keys)
+    assert unsearched.exit_code == 2
+    assert "not found, but not everything could be searched: 1 key, " in unsearched.output
     rows = [json.loads(line) for line in run(root, "--check", "-c", "email", "-k", keys, "--json").output.splitlines()]
     assert [row["error"] for row in rows] == ["it is not of a format that is understood"]
     planned = run(root, "--plan", "-c", "email", "-k", keys)

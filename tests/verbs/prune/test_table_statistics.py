@@ -283,6 +283,14 @@ def test_what_other_writers_leave_in_the_log(tmp_path: Path, statistics: Any, is
     assert prune(tmp_path, "c = 1 OR c IS NULL").totals.files_kept in (1, 1 - is_left_out)
 
 
+def test_decimals_that_a_writer_may_have_rounded_leave_no_file_out(tmp_path: Path) -> None:
+    value = Decimal("9007199254740993.00")  # as a float it is one less
+    with_statistics(
+        tmp_path, pa.table({"c": pa.array([value] * 2, pa.decimal128(18, 2))}), of(float(value), float(value))
+    )
+    assert prune(tmp_path, f"c = {value}").might_match
+
+
 def test_no_nulls_are_believed_beside_bounds_only(tmp_path: Path) -> None:
     statistics = {"numRecords": 2, "nullCount": {"c": 0}}
     with_statistics(tmp_path, pa.table({"c": pa.array([1, None], pa.int64())}), statistics)
