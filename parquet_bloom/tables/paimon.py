@@ -616,7 +616,7 @@ def _merged(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         elif entry["_KIND"] == 1:
             live.pop(identity, None)
         else:
-            raise CorruptFileError(f"{file['_FILE_NAME']}has an entry of the unknown kind {entry['_KIND']}")
+            raise CorruptFileError(f"{file['_FILE_NAME']} has an entry of the unknown kind {entry['_KIND']}")
     return list(live.values())
 
 

@@ -22,8 +22,10 @@ from spark.test_reading import our_records, rows, settings
 from parquet_bloom.predicates.parsing import opaque_parts, parse_sql
 from parquet_bloom.predicates.tree import And, Predicate
 from parquet_bloom.spark import read
+from parquet_bloom.spark.conditions import trusted
 from parquet_bloom.spark.expressions import is_exact, predicate_of
 from parquet_bloom.spark.reading import lake_of
+from parquet_bloom.spark.session import Settings
 from parquet_bloom.verbs.prune import FileEvaluator
 
 pytestmark = [needs_java, pytest.mark.spark]
@@ -191,6 +193,18 @@ def test_no_row_is_lost_at_the_ends_of_any_type(lake: Path, ansi: str, zone: str
         assert answer <= files, what
 
 
+def test_columns_that_may_be_folders_prune_nothing() -> None:
+    from pyspark.sql.types import StructType
+
+    schema = StructType().add("p", "int").add("id", "string")
+    asked = parse_sql("P = 1 AND id = 'x'")
+    for is_sensitive, doubtful, unused in (("false", {"p"}, ["P = 1"]), ("true", {"id"}, ["P = 1", "id = 'x'"])):
+        with settings(spark__sql__caseSensitive=is_sensitive) as session:
+            found = trusted(Settings(session), asked, schema, doubtful=frozenset(doubtful))
+        assert opaque_parts(found) == unused
+    assert opaque_parts(trusted(Settings(spark()), asked, schema)) == []
+
+
 # ---- casts -------------------------------------------------------------------------------
 
 TYPES = [*KINDS, "boolean", "decimal(9,3)", "decimal(12,2)", "decimal(20,0)", "decimal(21,1)", "decimal(38,2)"]
@@ -249,6 +263,11 @@ def test_an_unknown_type_is_not_exact() -> None:
     assert not is_exact("int128", "int128")
     assert not is_exact("decfloat(9,2)", "double")
     assert not is_exact({"type": "udt"}, {"type": "udt"})
+
+
+def test_decimals_of_many_digits_are_not_doubles() -> None:
+    assert is_exact("decimal(15,2)", "double")
+    assert not is_exact("decimal(16,2)", "double")
 
 
 # ---- parts -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from engines import needs_java, spark
 from files import FIXTURES, unpacked
+from lazily import duckdb
 from pyspark.sql import functions as F
 
 import parquet_bloom

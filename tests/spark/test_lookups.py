@@ -15,19 +15,20 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engines import needs_java, spark
 from files import DAMAGED, FIXTURES
+from lazily import pl
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
-from parquet_bloom.spark import erase, find, lookup, semi_join
+from parquet_bloom.spark import erase, find, joins, lookup, semi_join
 from parquet_bloom.spark.tasks import live_sources_of, to_arrow
+from parquet_bloom.storage import listing
 from parquet_bloom.storage.cache import Cache
 
 pytestmark = [needs_java, pytest.mark.spark]
@@ -285,6 +286,14 @@ def test_row_groups_are_left_out(lake: Path) -> None:
     (scan,) = (leaf for leaf in map(scans.apply, range(scans.size())) if leaf.output().size() == 3)
     assert scan.getClass().getSimpleName() == "LogicalRDD"
     assert scan.rdd().count() == 30  # three of eight row groups
+
+
+def test_row_groups_of_files_that_are_kept_whole_are_read(lake: Path) -> None:
+    source, *_ = listing.find(lake)
+    group = parquet_bloom.prune(source.path, "TRUE").all_files[0].row_groups[0]
+    for places, is_kept in (({None}, True), ({0}, True), ({1}, False), (set(), False)):
+        found = joins._only_candidates(group, source, {(source.path, place) for place in places})
+        assert found.is_kept == is_kept
 
 
 def test_columns_and_keys_of_many_forms(lake: Path, tmp_path: Path) -> None:

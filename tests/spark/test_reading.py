@@ -6,9 +6,10 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -416,6 +417,9 @@ def test_names_in_other_cases(tmp_path: Path, session: Any) -> None:
     with settings(spark__sql__caseSensitive="true"):
         for where in ("Id = 'c'", "Id = 'a'", "Id IS NULL"):
             same(session, tmp_path / "t", where)
+        write(tmp_path / "u" / "p=1" / "1.parquet", P=[5, 6])
+        for where in ("P = 5", "p = 1", "P = 1"):
+            same(session, tmp_path / "u", where)
 
 
 # ---- settings ----------------------------------------------------------------------------
@@ -442,6 +446,10 @@ def test_time_zones(tmp_path: Path, session: Any, zone: str) -> None:
             for text in (*texts, "TIMESTAMP '2024-01-01'", "DATE '2024-01-01'", "'2024-10-27T01:30:00Z'")
             for column in random.Random(text).sample(["t", "w", "d"], 1)
         ]
+        here = ZoneInfo(zone) if zone[0] != "+" else timezone(timedelta(hours=5, minutes=30))
+        for moment in MOMENTS:
+            local = moment.replace(tzinfo=UTC).astimezone(here)
+            assert same(session, tmp_path / "t", f"t = TIMESTAMP '{local:%Y-%m-%d %H:%M:%S}'").count() == 1
     finally:
         session.conf.set("spark.sql.session.timeZone", "UTC")
     assert any(num_files(frame) < len(MOMENTS) for frame in frames)

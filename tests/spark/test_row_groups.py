@@ -191,6 +191,24 @@ def test_files_of_other_stores_are_looked_at_again() -> None:
         store.rm("/lake", recursive=True)
 
 
+def test_a_file_of_a_store_that_spark_listed_with_another_size_is_not_known() -> None:
+    import fsspec
+
+    store = fsspec.filesystem("memory")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": [1, 2]}), sink, row_group_size=1)
+    size = sink.getvalue().size
+    store.pipe("/lake/a.parquet", sink.getvalue().to_pybytes())
+    try:
+        pruned = row_groups._pruned(keeping("memory://lake", lambda group: group.row_group == 0))
+        assert list(pruned) == [("memory", "lake/a.parquet")]
+        piece = row_groups._Piece("memory://lake/a.parquet", 0, size, size, 0)
+        assert row_groups._unchanged(pruned, [piece]) == pruned
+        assert row_groups._unchanged(pruned, [piece._replace(file_size=size + 1)]) == {}
+    finally:
+        store.rm("/lake", recursive=True)
+
+
 # ---- what is read ------------------------------------------------------------------------
 
 

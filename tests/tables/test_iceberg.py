@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from files import table
 from fsspec.implementations.local import LocalFileSystem
+from pyiceberg.manifest import FileFormat
 
 from parquet_bloom import ColumnNotFoundError, UnsupportedError, index, lookup, prune
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.tables import open_table, snapshot_of
-from parquet_bloom.tables.iceberg import _bounds, _surely_recorded
+from parquet_bloom.tables.iceberg import OpenIceberg, _bounds, _surely_recorded
+from parquet_bloom.tables.iceberg_replace import copy_of
 from parquet_bloom.tables.placement import UNMAPPED, Here, Lacking, Mapped
 
 
@@ -353,6 +355,13 @@ def test_bounds_are_those_of_their_type(kind: str, bound: bytes, value: int | No
     assert kind not in ("float", "double") or (found is not None and found.null_count == 2)  # which are known
     entry.value_counts = {1: 8}
     assert _bounds(entry, 1, kind) is None
+
+
+def test_files_of_another_format_are_refused(catalog: Any) -> None:
+    opened = OpenIceberg(lakes.iceberg(catalog, files=1))
+    (entry,) = opened._entries.values()
+    with pytest.raises(UnsupportedError, match="is ORC; tables with such files are not supported"):
+        opened._live_file(copy_of(entry, file_format=FileFormat.ORC), opened._table.schema(), False)
 
 
 def test_bounds_may_be_another_column_s_where_names_decide() -> None:

@@ -289,6 +289,53 @@ def test_a_table_that_reads_a_file_as_it_is_uses_its_index(
     assert len(filters(file)) == 10
 
 
+def keyed(**options: str) -> Callable[[dict[str, Any]], None]:
+    return lambda schema: schema.update(primaryKeys=["id"], options=options)
+
+
+def of_file(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda entry: entry["_FILE"].update(fields)
+
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "entry", "not_excluded", "unreadable"),
+    [
+        (keyed(**VECTORS), of_file(_LEVEL=1, _DELETE_ROW_COUNT=0), None, None),
+        (keyed(**VECTORS), of_file(_LEVEL=1, _DELETE_ROW_COUNT=1), None, "may say that a key is deleted"),
+        (keyed(**VECTORS), of_file(_LEVEL=1, _DELETE_ROW_COUNT=None), None, "may say that a key is deleted"),
+        (keyed(**VECTORS, **{"deletion-vectors.merge-on-read": "true"}), of_file(_LEVEL=1), "merge it", "merge it"),
+        (keyed(), of_file(_LEVEL=1, _DELETE_ROW_COUNT=0), "merge it", "merge it"),
+        (option("record-level.expire-time", "1 d"), None, None, "leave out its expired rows"),
+        (None, lambda entry: entry.update(_BUCKET=-2), "have not been moved", "have not been moved"),
+    ],
+)
+def test_what_is_known_of_a_file_whose_rows_readers_see_otherwise(
+    schema: Any, entry: Any, not_excluded: str | None, unreadable: str | None, edited: Callable[..., LiveFile]
+) -> None:
+    file = edited(schema, entry)
+    for reason, said in ((file.not_excluded, not_excluded), (file.unreadable, unreadable)):
+        assert reason is None if said is None else said in str(reason)
+
+
+def test_an_earlier_snapshot_is_read_with_the_newest_options(unpacked: Open) -> None:
+    table, _ = unpacked("paimon/append")
+    newest = json.loads((table / "schema" / "schema-0").read_text("utf-8"))
+    option("data-evolution.enabled", "true")(newest)
+    (table / "schema" / "schema-1").write_text(json.dumps({**newest, "id": 1}), "utf-8")
+    found = snapshot_of(table, as_of=1)
+    assert found is not None
+    assert all("several files" in (file.not_excluded or "") for file in found.files)
+    assert found.files
+
+
+def test_an_entry_of_an_unknown_kind_is_an_error(edited: Callable[..., LiveFile]) -> None:
+    with pytest.raises(CorruptFileError, match=r"\.parquet has an entry of the unknown kind 2"):
+        edited(entry=lambda entry: entry.update(_KIND=2))
+
+
 def extra(*names: str) -> Callable[[dict[str, Any]], None]:
     return lambda entry: entry["_FILE"].update(_EXTRA_FILES=list(names))
 

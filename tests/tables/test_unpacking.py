@@ -140,6 +140,14 @@ def test_a_file_that_is_cut_off_is_no_file(room: Room, codec: str) -> None:
             room.avro(data[:end], "m")
 
 
+def test_a_block_that_does_not_end_in_the_file_s_marker_is_damage(room: Room) -> None:
+    data = bytearray(container(record("long"), 1, b"\2"))
+    room.avro(bytes(data), "m")
+    data[-1] ^= 1
+    with pytest.raises(CorruptFileError, match="does not end in the file's marker"):
+        room.avro(bytes(data), "m")
+
+
 def test_an_unpartitioned_table_of_iceberg_has_an_empty_record(room: Room) -> None:
     empty = {"type": "record", "name": "r102", "fields": []}
     room.avro(container(record("long", empty), 1, b"\2"), "m")

@@ -10,7 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from files import opened
 
 from parquet_bloom import LiteralError, UnsupportedError, absent, find, index, lookup, prune
 from parquet_bloom.tables.hudi import _Instant, _newest_schema
@@ -278,6 +281,37 @@ def test_partition_columns_are_those_of_the_schema_in_any_case(fields: str, colu
         file = columns.placed(LiveFile("x/f", "x/f", 1, None), "x", "1")
         assert {name for name, _ in (*file.unproved, *file.directories)} == {column}
         assert bool(file.unproved) == (column == "st")
+
+
+@pytest.mark.parametrize(
+    ("values", "is_known"), [(["x", "x"], True), (["x", "y"], False), (["y", "y"], False), (["x", None], False)]
+)
+def test_a_partition_column_is_known_where_file_and_path_agree(
+    values: list[str | None], is_known: bool, tmp_path: Path
+) -> None:
+    settings = {"hoodie.table.partition.fields": "p", "hoodie.table.keygenerator.type": "SIMPLE"}
+    fields = [{"name": "p", "type": ["null", "string"], "default": None}, {"name": "k", "type": "long"}]
+    columns = HudiColumns.of(json.dumps({"type": "record", "name": "t", "fields": fields}), {}, (), settings)
+    pq.write_table(pa.table({"p": values, "k": [1, 2]}), tmp_path / "x.parquet")
+    file = columns.placed(LiveFile("x/f", "x/f", 1, None), "x", "1")
+    assert ("p" in columns.unread(file, opened(tmp_path / "x.parquet")[1])) != is_known
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_hive_style", "texts"),
+    [
+        ("p=x", True, ["x"]),
+        ("P=x", True, ["x"]),
+        ("x", True, ["x"]),
+        ("q=x", True, ["q=x", "x"]),
+        ("p=x", False, ["p=x", "x"]),
+        ("x", False, ["x"]),
+    ],
+)
+def test_readers_may_take_a_folder_with_or_without_a_name(folder: str, is_hive_style: bool, texts: list[str]) -> None:
+    columns = HudiColumns({}, frozenset(), {"p": None}, (), (), is_hive_style)
+    found = columns.placed(LiveFile("f", "f", 1, None), folder, "1")
+    assert found.directories == tuple(("p", text) for text in texts)
 
 
 def test_a_column_that_is_not_null_by_default_is_not_known() -> None:

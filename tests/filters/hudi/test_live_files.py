@@ -293,6 +293,14 @@ def test_leftovers_of_tries_are_passed_over_where_the_timeline_knows_better(unpa
     assert [file.unreadable for file in found] == [_TRIES, _TRIES]
 
 
+def test_files_that_only_the_timeline_names_are_refused(unpacked: Unpack) -> None:
+    table = unpacked("v6_cow")
+    commit = table.root / ".hoodie" / f"{table.steps[0]['instant']}.commit"
+    commit.write_text(commit.read_text("utf-8").replace(table.steps[0]["files"][0], "part-0.parquet"), "utf-8")
+    with pytest.raises(UnsupportedError, match=r"files that Hudi did not write, such as part-0\.parquet"):
+        snapshot(table.root)
+
+
 def test_files_of_other_names_are_refused(unpacked: Unpack) -> None:
     table = unpacked("v6_cow")
     debris = ["p0/._x.parquet", "__MACOSX/x.parquet", ".hoodie/.temp/x.parquet", "p0/_SUCCESS", "p0/notes.txt"]
