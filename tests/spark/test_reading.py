@@ -417,8 +417,9 @@ def test_names_in_other_cases(tmp_path: Path, session: Any) -> None:
     with settings(spark__sql__caseSensitive="true"):
         for where in ("Id = 'c'", "Id = 'a'", "Id IS NULL"):
             same(session, tmp_path / "t", where)
-        write(tmp_path / "u" / "p=1" / "1.parquet", P=[5, 6])
-        for where in ("P = 5", "p = 1", "P = 1"):
+        write(tmp_path / "u" / "p=1" / "1.parquet", P=[5], id=["a"])
+        write(tmp_path / "u" / "p=2" / "2.parquet", id=["b"])
+        for where in ("P = 5", "p = 1", "P = 1", "P IS NULL"):
             same(session, tmp_path / "u", where)
 
 

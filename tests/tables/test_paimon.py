@@ -581,6 +581,9 @@ def test_attached_indexes_are_the_tables(unpacked: Open) -> None:
     after = contents(table)
     with pytest.raises(UnsupportedError, match="has an index"):
         opened.attach(wanted)
+    (file, *_) = (file for file in new.files if file.file_index)
+    with paimon.Attaching(opened) as attaching, pytest.raises(UnsupportedError, match="has an index"):
+        attaching.write(file, b"")
     assert contents(table) == after > before
 
 
@@ -652,6 +655,28 @@ def test_an_error_after_the_commit_takes_nothing_away(unpacked: Open, monkeypatc
     monkeypatch.setattr(Folder, "create", failing)
     with pytest.raises(OSError, match="pulled out"):
         opened.attach(wanted)
+    assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
+
+
+def test_what_may_be_a_part_of_the_table_stays(unpacked: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = unpacked("paimon/avro")
+    opened = OpenPaimon(table)
+    wanted, create = indexes(opened.snapshot), Folder.create
+
+    def failing(folder: Folder, name: str, data: bytes, **options: Any) -> None:
+        create(folder, name, data, **options)
+        if name == "snapshot-3":
+            monkeypatch.setattr(OpenPaimon, "_json", lost)
+            raise OSError("the disk was pulled out")
+
+    def lost(*_: Any) -> None:
+        raise OSError("it is still out")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "create", failing)
+        with pytest.raises(OSError, match="pulled out"):
+            opened.attach(wanted)
+    monkeypatch.undo()
     assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
 
 
