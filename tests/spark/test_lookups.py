@@ -23,10 +23,12 @@ from files import DAMAGED, FIXTURES
 from lazily import pl
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DecimalType, DoubleType, IntegerType
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
 from parquet_bloom.spark import erase, find, joins, lookup, semi_join
+from parquet_bloom.spark.reading import lake_of
 from parquet_bloom.spark.tasks import live_sources_of, to_arrow
 from parquet_bloom.storage import listing
 from parquet_bloom.storage.cache import Cache
@@ -263,6 +265,27 @@ def test_random_rows(tmp_path: Path, kind: str) -> None:
         some = [*dice.sample(values, len(values) - 1), None]
         keys = frame(pa.array([*some, some[0]], arrow), "c")
         agrees(tmp_path, "c", keys, broadcast_bytes=dice.choice([8, 2**20]), row_groups=dice.choice([True, False]))
+
+
+def test_keys_that_spark_converts_prune_nothing(tmp_path: Path) -> None:
+    options = {"bloom_filter_options": {"n": {"ndv": 16, "fpp": 0.001}}, "use_dictionary": False}
+    for number in range(3):
+        columns = {"n": [2**53 + 2 * number + 1], "d": [2.0**53 + 2 * number]}
+        pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet", **options)
+    for column, keys in (
+        ("n", pa.array([2.0**53])),  # which is 2**53 + 1 as a double
+        ("d", pa.array([Decimal(2**53 + 1)], pa.decimal128(20, 0))),
+        ("n", pa.array([f" {2**53 + 1}"])),
+    ):
+        assert agrees(tmp_path, column, frame(keys, column)) == (1, 3)
+    lake = lake_of(spark(), str(tmp_path))
+    for column, kind, why in (
+        ("n", IntegerType(), None),
+        ("n", DoubleType(), "Spark converts bigint and double to compare them"),
+        ("d", DoubleType(), None),
+        ("d", DecimalType(20, 0), "Spark converts double and decimal(20,0) to compare them"),
+    ):
+        assert joins._why_not(spark(), lake, (column,), kind) == why
 
 
 def test_files_are_left_out(lake: Path) -> None:

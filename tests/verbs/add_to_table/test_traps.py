@@ -314,7 +314,7 @@ def test_a_file_that_is_listed_twice_meanwhile(catalog: Any) -> None:
     for _ in range(2):
         made.add_files([path], check_duplicate_files=False)
     replacement = Replacement(made, {path: copy_of(first_file(made), file_path=f"{path}-new.parquet")}, {})
-    with pytest.raises(ValueError, match="the table has 2 entries of .*, not one"):
+    with pytest.raises(ValueError, match=r"the table has 2 entries of .*, not one"):
         replacement.write()
 
 
