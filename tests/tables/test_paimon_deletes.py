@@ -101,6 +101,12 @@ def test_each_damaged_byte_is_an_error(tmp_path: Path, make: Callable[[list[int]
             rows_of(tmp_path, whole[:at], recorded)
 
 
+@pytest.mark.parametrize("make", [vector, long_vector])
+def test_bytes_behind_a_bitmap_are_an_error(tmp_path: Path, make: Callable[[list[int]], bytes]) -> None:
+    with pytest.raises(CorruptFileError, match="does not end with its bitmap"):
+        rows_of(tmp_path, index_file(make(ROWS) + b"rest"))
+
+
 @pytest.mark.parametrize("is_long", [False, True])
 @settings(max_examples=60, deadline=None)
 @given(at=st.integers(4, 220), byte=st.integers(0, 255))
