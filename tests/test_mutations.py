@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ def entries(file: Path) -> list[dict[str, Any]]:
     return tomllib.loads(file.read_text("utf-8"))["mutation"]
 
 
+@cache
+def dump(text: str) -> str:
+    return ast.dump(ast.parse(text))
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_each_mutation_changes_one_place_of_its_room(file: Path) -> None:
     wrong = []
@@ -29,7 +35,7 @@ def test_each_mutation_changes_one_place_of_its_room(file: Path) -> None:
         changed = text.replace(mutation["old"], mutation["new"])
         is_another = changed != text
         if is_another and path.suffix == ".py":
-            is_another = ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
+            is_another = ast.dump(ast.parse(changed)) != dump(text)
         if mutation["file"].split("/")[0] != file.stem or text.count(mutation["old"]) != 1 or not is_another:
             wrong.append(mutation["name"])
     assert not wrong
