@@ -84,7 +84,7 @@ def _compare(op: str, value: Any, literals: list[Any], reading: Reading) -> bool
             return value is literal
         op = "="
     if value is None:
-        return None
+        return None if literals else False  # nothing is in an empty list
     given = [literal for literal in literals if literal is not None]
     if reading.numbers == "floats" and isinstance(value, np.float32):
         given = [np.float32(one) if isinstance(one, int | Decimal) else one for one in given]
