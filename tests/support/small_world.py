@@ -6,8 +6,8 @@ nothing else but the number of NULLs and NaNs. So its contents are one of 63 set
 
 Sound writers differ in this: bounds are absent, on one side only, in the deprecated fields, exact, or wider and then
 called inexact (but for bytes, where the flag came late); a bound that is zero has either sign; NaN is ignored or is a
-bound; counts of NULLs and NaNs are right or absent; the sort order is unnamed, by type, or IEEE 754's total order. A
-filter has at least one of the encodings that are equal to each value, and says yes or no to everything else.
+bound; counts of NULLs and NaNs are right or absent; the sort order is unnamed, by type, IEEE 754's total order, or one
+that is newer. A filter has at least one of the encodings that are equal to each value, and says yes or no to all else.
 
 Statistics go through the bytes of a footer, so that how they are read belongs to what is tried. What they are read as
 is all that the evaluation sees, so states that are read alike are one, whose possible rows are those of all.
@@ -21,6 +21,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -118,19 +119,19 @@ KINDS = [
         -1,
         3,
         lambda value: struct.pack("<q", value),
-        literals=(-1, 3, 0.0, 0.5, 1.0, NAN, 1 << 64, -(1 << 64)),
+        literals=(-1, 3, 0.0, 0.5, NAN, Decimal("0.5"), 1 << 64, -(1 << 64)),
         texts=(("1", 1), ("2", 2), ("0", 0), *_NULL_TEXTS),
     ),
     Kind(
         "STRING",
         PhysicalType.BYTE_ARRAY,
         pa.string(),
-        (None, "", "a", "ab", "b"),
+        (None, "", "a", "ab", "é"),
         "",
-        "c",
+        "ê",
         str.encode,
-        literals=("aa", "c"),
-        texts=(("a", "a"), ("ab", "ab"), ("b", "b"), (NULL_NAME, None)),
+        literals=("aa", "ê"),
+        texts=(("a", "a"), ("ab", "ab"), (NULL_NAME, None)),
         is_cut=True,
     ),
 ]
@@ -186,10 +187,16 @@ def _bounds(kind: Kind, held: list[Any], *, has_nan: bool) -> Iterator[dict[str,
             "is_min_value_exact": low_flag,
             "is_max_value_exact": high_flag,
         }
-        if low_flag is high_flag is None:
-            yield {"min": low, "max": high}
+    if numbers:
+        by_signs = sorted(map(kind.plain, numbers), key=_signed) if kind.is_cut else list(map(kind.plain, numbers))
+        yield {"min": by_signs[0], "max": by_signs[-1]}
     yield from ({"min_value": low, "is_min_value_exact": flag} for low, flag in lows)
     yield from ({"max_value": high, "is_max_value_exact": flag} for high, flag in highs)
+
+
+def _signed(plain: bytes) -> list[int]:
+    """Returns what is ordered as the deprecated fields are."""
+    return [byte - 256 if byte > 127 else byte for byte in plain]
 
 
 def _spelled(kind: Kind, bounds: Iterable[Any], exact: Any) -> list[tuple[bytes, bool | None]]:
@@ -250,7 +257,9 @@ ORDERS = (
     None,
     ttypes.ColumnOrder(TYPE_ORDER=ttypes.TypeDefinedOrder()),
     ttypes.ColumnOrder(IEEE_754_TOTAL_ORDER=ttypes.IEEE754TotalOrder()),
+    ttypes.ColumnOrder(),
 )
+"""Of the last, which is newer than all, nothing is known: bounds may be of any row group with these NULLs."""
 
 
 def footer_with_contents(kind: Kind) -> tuple[Footer, list[int]]:
@@ -305,15 +314,29 @@ def census(kind: Kind, *, is_optional: bool = True, step: int = 1) -> Census:
                 encoded = b"" if statistics is None else encode(statistics)
                 said.setdefault(encoded, (statistics, set()))[1].add(contents)
                 num_worlds += num_filters * len(ORDERS)
+    chunks = [statistics for statistics, _ in said.values()]
+    of_any_order = _of_any_order(said.values())
     known: dict[Facts, set[int]] = {}
     for order, has_filters in product(ORDERS, (False, True)):
-        chunks = [statistics for statistics, _ in said.values()]
         footer = footer_of(kind, chunks, is_optional=is_optional, order=order, has_filters=has_filters)
         (leaf,) = footer.leaves
-        for facts, (_, contents) in zip(chunk_facts(footer, StatisticsReader(leaf)), said.values(), strict=True):
-            known.setdefault(_anywhere(facts), set()).update(contents)
+        all_facts = chunk_facts(footer, StatisticsReader(leaf))
+        for facts, (_, contents), more in zip(all_facts, said.values(), of_any_order, strict=True):
+            known.setdefault(_anywhere(facts), set()).update(more if order is ORDERS[-1] else contents)
     states = [state for facts, contents in known.items() for state in _states(kind, facts, contents)]
     return Census(leaf, states, num_worlds)
+
+
+def _of_any_order(said: Iterable[tuple[Any, set[int]]]) -> list[set[int]]:
+    """Returns what row groups may hold of which the same is said in an order of which nothing is known."""
+    of_nulls: dict[int | None, set[int]] = {}
+    for statistics, contents in said:
+        of_nulls.setdefault(statistics and statistics.null_count, set()).update(contents)
+    return [
+        # The deprecated fields have an order of their own.
+        contents if statistics is None or statistics.min is not None else of_nulls[statistics.null_count]
+        for statistics, contents in said
+    ]
 
 
 def _anywhere(facts: Facts) -> Facts:

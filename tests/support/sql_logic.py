@@ -2,7 +2,8 @@
 
 Numbers of different types are compared in more than one way by engines: exactly, as doubles, or with the literal
 rounded to FLOAT; and an hour that a zone has twice is either of them. Whatever a row is under one of these readings,
-it must be found. NaN is equal to itself and above all others, as in Spark and DuckDB; texts are ordered by their UTF-8.
+it must be found. NaN is equal to itself and above all others, as in Spark and DuckDB, or as in IEEE 754 differs from
+every number and itself; texts are ordered by their UTF-8.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Reading(NamedTuple):
     numbers: str = "exact"  # or "doubles", or "floats"
     zone: str = "UTC"
     fold: int = 0
+    has_nan_last: bool = True
 
 
 def readings(zone: str) -> list[Reading]:
@@ -93,8 +95,17 @@ def _compare(op: str, value: Any, literals: list[Any], reading: Reading) -> bool
     if any(getattr(one, "tzinfo", None) for one in (value, *given)):
         value, given = _instant(value, reading), [_instant(one, reading) for one in given]
     key = _key(value)
-    found = any(ORDER[op](key, _key(one)) for one in given)
+    found = any(_holds(op, key, _key(one), reading) for one in given)
     return None if not found and len(given) < len(literals) else found
+
+
+def _holds(op: str, key: Any, other: Any, reading: Reading) -> bool:
+    if not reading.has_nan_last and _NAN in (key, other):
+        return op == "<>"
+    return ORDER[op](key, other)
+
+
+_NAN = True, 0
 
 
 def _instant(value: date, reading: Reading) -> int:
