@@ -12,10 +12,11 @@ parts, add one). These have the same answers and are tried once:
     pairs    (a, b) and (b, a): SQL's AND and OR are the same both ways, and so are the lowest and the highest rank
     masks    of conditions that are true, and false, of the same rows: AND and OR of Arrow see only their parts' masks
 
-So all tests are evaluated in all states, and depth 2 as all pairs of different tests. Of depth 3, which are millions
-of pairs still, all masks are, and every so many verdicts; that a verdict comes of its parts as the table of AND and OR
-says is compared, too, with each of depth 2 and 3. Every mistake of an evaluation that passes this comparison is then
-one of depth 1. What the world does not have: `Binder`'s other types, literals of text, tables, several row groups.
+So all tests are evaluated in all states, and depth 2 as all pairs of different tests; of partitions, two columns and
+columns that are read, as every so many. Of depth 3, which are millions of pairs still, all masks of one column are, and
+every so many verdicts. That a verdict comes of its parts as the table of AND and OR says is compared, too, with each of
+depth 2 and 3: then a condition loses a row only if one of its tests does. What the world does not have: other types,
+literals of text, tables, the kernel's way for one value (`evaluate_usual`), filters of other formats.
 
 With a STEP there are fewer statistics and fewer pairs. The last line has the numbers of cases, which are conditions in
 a state or on a row, and of differences, and seconds of processor time.

@@ -9,6 +9,8 @@ called inexact (but for bytes, where the flag came late); a bound that is zero h
 bound; counts of NULLs and NaNs are right or absent; the sort order is unnamed, by type, IEEE 754's total order, or one
 that is newer. A filter has at least one of the encodings that are equal to each value, and says yes or no to all else.
 
+Of the numbers of NULLs and NaNs that the contents allow, the least and the greatest are tried.
+
 Statistics go through the bytes of a footer, so that how they are read belongs to what is tried. What they are read as
 is all that the evaluation sees, so states that are read alike are one, whose possible rows are those of all.
 """
