@@ -6,7 +6,7 @@ import ast
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -59,20 +59,28 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
 
 
-FILES = {name_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+FILES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text("utf-8"))
 
 
 def room_of(module: str) -> str:
     return module.partition(".")[0]
 
 
-def imports(tree: ast.Module) -> Iterator[str]:
-    """Yields the full name of everything that is imported, wherever it stands."""
-    for node in ast.walk(tree):
+@cache
+def imports(name: str) -> list[str]:
+    """Returns the full name of everything that a module imports, wherever it stands."""
+    found: list[str] = []
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return found
 
 
 def module_of(imported: str) -> str | None:
@@ -85,23 +93,26 @@ def module_of(imported: str) -> str | None:
     return below
 
 
-ARROWS = {
-    (name, other)
-    for name, tree in FILES.items()
-    for imported in imports(tree)
-    if (other := module_of(imported)) is not None and other != name
-}
+@cache
+def arrows() -> set[tuple[str, str]]:
+    """Returns which modules import which others."""
+    return {
+        (name, other)
+        for name in FILES
+        for imported in imports(name)
+        if (other := module_of(imported)) is not None and other != name
+    }
 
 
-def circles(arrows: set[tuple[str, str]]) -> list[set[str]]:
+def circles(among: set[tuple[str, str]]) -> list[set[str]]:
     """Returns the groups of modules that import each other, however indirectly."""
     reached: dict[str, set[str]] = {}
-    for start in {name for name, _ in arrows}:
+    for start in {name for name, _ in among}:
         seen: set[str] = set()
         waiting = [start]
         while waiting:
             here = waiting.pop()
-            new = {other for name, other in arrows if name == here} - seen
+            new = {other for name, other in among if name == here} - seen
             seen |= new
             waiting += new
         reached[start] = seen
@@ -113,10 +124,7 @@ def circles(arrows: set[tuple[str, str]]) -> list[set[str]]:
 
 def test_only_generated_code_imports_relatively() -> None:
     relative = {
-        name
-        for name, tree in FILES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level
+        name for name in FILES for node in ast.walk(tree_of(name)) if isinstance(node, ast.ImportFrom) and node.level
     }
     assert all(name.startswith("format._parquet_thrift") for name in relative)
 
@@ -128,31 +136,31 @@ def test_every_module_has_its_room() -> None:
 def test_rooms_import_only_from_those_below_them(capsys: pytest.CaptureFixture[str]) -> None:
     upwards = {
         (name, other)
-        for name, other in ARROWS
+        for name, other in arrows()
         if room_of(name) in ROOMS
         and room_of(other) in ROOMS
         and ROOMS.index(room_of(other)) > ROOMS.index(room_of(name))
     }
     assert upwards == DEVIATIONS.keys()
-    between = {(room_of(a), room_of(b)) for a, b in ARROWS if room_of(a) != room_of(b)}
+    between = {(room_of(a), room_of(b)) for a, b in arrows() if room_of(a) != room_of(b)}
     at_root = [name for name in FILES if "." not in name and name not in ROOMS]
     with capsys.disabled():
         print(
-            f"\n{len(at_root)} files at the root, {len(between)} arrows between rooms, {len(circles(ARROWS))} circles"
+            f"\n{len(at_root)} files at the root, {len(between)} arrows between rooms, {len(circles(arrows()))} circles"
         )
 
 
 def test_what_all_may_import_imports_nothing_of_ours() -> None:
-    assert {(a, b) for a, b in ARROWS if a in FOR_ALL and b not in FOR_ALL} == set()
+    assert {(a, b) for a, b in arrows() if a in FOR_ALL and b not in FOR_ALL} == set()
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles({(a, b) for a, b in ARROWS if a != ""}) == []
+    assert circles({(a, b) for a, b in arrows() if a != ""}) == []
 
 
 @pytest.mark.parametrize("library", DOORS)
 def test_every_library_has_its_door(library: str) -> None:
-    using = {room_of(name) for name, tree in FILES.items() for i in imports(tree) if f"{i}.".startswith(f"{library}.")}
+    using = {room_of(name) for name in FILES for i in imports(name) if f"{i}.".startswith(f"{library}.")}
     assert using <= DOORS[library]
 
 
