@@ -124,10 +124,11 @@ def test_a_padded_header_is_read_whole() -> None:
 
 @pytest.mark.parametrize("num_bytes", [32, WHOLE_FILTER_BYTES, WHOLE_FILTER_BYTES + 32, 4 * SEARCH_BYTES, MIB])
 @pytest.mark.parametrize("has_length", [True, False])
-def test_an_empty_filter_is_no_answer(num_bytes: int, has_length: bool) -> None:
+@pytest.mark.parametrize("asked", [[3], [3, 2**63]])
+def test_an_empty_filter_is_no_answer(num_bytes: int, has_length: bool, asked: list[int]) -> None:
     stored = SplitBlockBloomFilter(num_bytes).to_bytes()
     location = FilterLocation(0, len(stored) if has_length else None)
-    answer, _ = run(ask(location, [3, 2**63], end=len(stored)), stored)
+    answer, _ = run(ask(location, asked, end=len(stored)), stored)
     assert answer == Answer(problem="the bitset is empty although the column chunk has values")
 
 

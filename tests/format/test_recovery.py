@@ -120,6 +120,7 @@ def test_zeros_that_a_power_cut_left_behind_filters(versions: list[bytes]) -> No
     for size in range(len(old) + 79, len(new), 7):
         assert whole_size(new[:size] + bytes(len(new) - size)) == len(old)
     assert whole_size(new[:filters] + bytes(9_000_000)) == len(old)
+    assert whole_size(new[:filters] + bytes(100_000) + b"x") is None  # far behind the longest footer
     assert whole_size(old + bytes(100)) is None  # which no filter explains
 
 
