@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from parquet_bloom.errors import CorruptFileError, NotParquetError, UnsupportedError
 from parquet_bloom.format import footer as footers
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.footer import (
     FILTER_GUESS,
     FOOTER_GUESS,
@@ -27,6 +28,8 @@ from parquet_bloom.format.footer import (
 )
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+from parquet_bloom.format.splice import splice_filters
+from parquet_bloom.format.thrift_io import decode, encode
 
 KIB = 1024
 
@@ -123,6 +126,18 @@ def test_steps_make_up_the_footer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footers, "_FOOTER_STEP", 7)
     footer, _ = drive(data, read_footer(len(data), guess=8))
     assert footer.raw == whole.raw
+
+
+@pytest.mark.parametrize("change", ["one more", "one fewer", "none"])
+def test_a_row_group_has_a_column_chunk_for_each_leaf(change: str) -> None:
+    data = fixture("pyarrow/small.parquet")
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
+    group = metadata.row_groups[-1]
+    group.columns = {"one more": [*group.columns, group.columns[0]], "one fewer": group.columns[:-1], "none": []}[
+        change
+    ]
+    with pytest.raises(CorruptFileError, match="column chunks for"):
+        read(with_footer(data, encode(metadata)))
 
 
 ODD_NAME = "damaged/name_not_utf8.parquet"  # costs one column, not the file
@@ -242,6 +257,38 @@ def test_locations_outside_the_file_are_corrupt_or_none(offset: int | None, leng
     else:
         with pytest.raises(CorruptFileError, match="bloom_filter_"):
             footer.filter_location(0, footer.leaves[0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("type", ttypes.Type.BOOLEAN, "the column chunk's type 0 is not the schema's INT64"),
+        ("path_in_schema", ["other"], "the column chunk belongs to other, not id"),
+        ("num_values", -1, "the column chunk has an impossible value count of -1"),
+        ("file_path", "other.parquet", "the column chunk is in another file"),
+        ("meta_data", None, "the column chunk has no metadata"),
+    ],
+)
+def test_a_chunk_that_the_schema_contradicts_has_no_filter(field: str, value: Any, reason: str) -> None:
+    _, footer = opened(FIXTURES / "pyarrow/small.parquet")
+    column, leaf = footer.column_chunk(0, 0), footer.leaves[0]
+    assert footer.filter_location(0, leaf)
+    setattr(column if hasattr(column, field) else column.meta_data, field, value)
+    assert footer.chunk_problem(0, leaf) == reason
+    with pytest.raises(CorruptFileError, match=reason):
+        footer.filter_location(0, leaf)
+
+
+@pytest.mark.parametrize("shift", [0, 1, -1])
+def test_a_filter_that_two_chunks_share_is_none_of_theirs(shift: int) -> None:
+    data = fixture("pyarrow/small.parquet")
+    location = read(data).filter_location(0, read(data).leaves[0])
+    assert location is not None
+    places = {(0, 0): (location.offset, location.length), (0, 1): (location.offset + shift, location.length)}
+    footer = read(with_footer(data, splice_filters(footer_bytes(data), places)))  # type: ignore[arg-type]
+    for leaf in footer.leaves[:2]:
+        with pytest.raises(CorruptFileError, match="overlaps pages or another filter"):
+            footer.filter_location(0, leaf)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import parquet_bloom
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format.encryption import Seal
 from parquet_bloom.format.footer import FilterLocation, Plan
 from parquet_bloom.format.probing import SEARCH_BYTES, WHOLE_FILTER_BYTES, Answer
 from parquet_bloom.format.probing import ask as ask_all
@@ -142,6 +143,17 @@ def test_one_set_bit_anywhere_is_enough(place: float) -> None:
         other = asked ^ 0x5555
         answer, _ = run(ask(location, [other], end=len(stored)), stored)
         assert answer == Answer((filled(num_bytes, [h]).check_hash(other),))
+
+
+@pytest.mark.parametrize("num_bytes", [WHOLE_FILTER_BYTES, WHOLE_FILTER_BYTES + 32, MIB])
+@pytest.mark.parametrize("asked", [[3], [3, 2**63]])
+def test_a_filter_in_the_clear_is_not_believed_where_an_encrypted_one_should_be(
+    num_bytes: int, asked: list[int]
+) -> None:
+    stored = filled(num_bytes, [1 << 40]).to_bytes()
+    location = FilterLocation(0, len(stored), Seal(bytes(16), b"file", bytes(4)))
+    answer, _ = run(ask(location, asked, end=len(stored)), stored)
+    assert answer.problem is not None
 
 
 # ---- what is read ------------------------------------------------------------------------
