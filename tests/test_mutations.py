@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,6 @@ def entries(file: Path) -> list[dict[str, Any]]:
     return tomllib.loads(file.read_text("utf-8"))["mutation"]
 
 
-@cache
-def dump(text: str) -> str:
-    return ast.dump(ast.parse(text))
-
-
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_each_mutation_changes_one_place_of_its_room(file: Path) -> None:
     wrong = []
@@ -33,12 +27,14 @@ def test_each_mutation_changes_one_place_of_its_room(file: Path) -> None:
         path = ROOT / "parquet_bloom" / mutation["file"]
         text = path.read_text("utf-8")
         changed = text.replace(mutation["old"], mutation["new"])
-        is_another = changed != text
-        if is_another and path.suffix == ".py":
-            is_another = ast.dump(ast.parse(changed)) != dump(text)
-        if mutation["file"].split("/")[0] != file.stem or text.count(mutation["old"]) != 1 or not is_another:
+        is_here = mutation["file"].split("/")[0] == file.stem and text.count(mutation["old"]) == 1
+        if not is_here or _without_comments(path, changed) == _without_comments(path, text):
             wrong.append(mutation["name"])
     assert not wrong
+
+
+def _without_comments(path: Path, text: str) -> str:
+    return ast.dump(ast.parse(text)) if path.suffix == ".py" else text
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -46,7 +42,7 @@ def test_each_mutation_names_tests_that_are_there(file: Path) -> None:
     for mutation in entries(file):
         assert mutation["tests"], mutation["name"]
         assert not [test for test in mutation["tests"] if not (ROOT / test.split("::")[0]).exists()], mutation["name"]
-        assert mutation.get("tier", "spark") in {"spark", "engines"}
+        assert mutation.get("tier", "spark") in {"spark", "engines", "servers"}
         assert mutation.get("equivalent", "a reason")
 
 

@@ -14,8 +14,10 @@ from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_offset_indexes, require_apart
 from parquet_bloom.format.fields import fields_of, structs_in
 from parquet_bloom.format.footer import Footer
+from parquet_bloom.format.page_index import read_places
 from parquet_bloom.format.ranges import ByteRange
 from parquet_bloom.storage.columns import answered
+from parquet_bloom.storage.drive import run
 
 
 def assembled(path: Path, row_groups: list[int]) -> bytes:
@@ -101,6 +103,9 @@ def test_row_groups_in_another_number_and_place(tmp_path: Path) -> None:
     assert pq.read_table(new).equals(pa.concat_tables([table.slice(75), table.slice(25, 25)]))
     assert pq.read_metadata(new).num_rows == 50
     assert {f.row_group for f in inspect(new).rows} == {0, 1}
+    source, footer = opened(new)
+    for number, leaf, _ in footer.chunks():
+        assert run(source, read_places(footer, number, leaf))  # None for pages that the index has elsewhere
     new.write_bytes(assembled(old, []))
     assert pq.read_table(new).num_rows == 0
 
@@ -112,3 +117,6 @@ def test_chunks_that_share_bytes_are_refused(tmp_path: Path) -> None:
     require_apart(footer, [0])
     with pytest.raises(CorruptFileError, match="overlap each other"):
         require_apart(footer, [0, 0])
+    footer.chunk(0, footer.leaves[1]).dictionary_page_offset -= 1
+    with pytest.raises(CorruptFileError, match="overlap each other"):
+        require_apart(footer, [0])

@@ -128,15 +128,12 @@ def test_steps_make_up_the_footer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert footer.raw == whole.raw
 
 
-@pytest.mark.parametrize("change", ["one more", "one fewer", "none"])
-def test_a_row_group_has_a_column_chunk_for_each_leaf(change: str) -> None:
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_a_row_group_has_a_column_chunk_for_each_leaf(count: int) -> None:
     data = fixture("pyarrow/small.parquet")
     metadata, _ = decode(ttypes.FileMetaData, footer_bytes(data))
-    group = metadata.row_groups[-1]
-    group.columns = {"one more": [*group.columns, group.columns[0]], "one fewer": group.columns[:-1], "none": []}[
-        change
-    ]
-    with pytest.raises(CorruptFileError, match="column chunks for"):
+    metadata.row_groups[-1].columns = (metadata.row_groups[-1].columns * 2)[:count]
+    with pytest.raises(CorruptFileError, match=f"has {count} column chunks for 3 leaf columns"):
         read(with_footer(data, encode(metadata)))
 
 
