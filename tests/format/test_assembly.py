@@ -7,15 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from files import SOUND, fixture, names, opened
+from files import SOUND, fixture, footer_bytes, names, opened, with_footer
 
 from parquet_bloom import add, drop, inspect
 from parquet_bloom.errors import CorruptFileError
+from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.assembly import Assembly, old_parts, pages_of, read_offset_indexes, require_apart
 from parquet_bloom.format.fields import fields_of, structs_in
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.page_index import read_places
 from parquet_bloom.format.ranges import ByteRange
+from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.storage.columns import answered
 from parquet_bloom.storage.drive import run
 
@@ -120,3 +122,17 @@ def test_chunks_that_share_bytes_are_refused(tmp_path: Path) -> None:
     footer.chunk(0, footer.leaves[1]).dictionary_page_offset -= 1
     with pytest.raises(CorruptFileError, match="overlap each other"):
         require_apart(footer, [0])
+
+
+@pytest.mark.parametrize("field", ["column_index_length", "offset_index_length", "total_compressed_size"])
+def test_parts_that_reach_into_the_footer_are_refused(tmp_path: Path, field: str) -> None:
+    old = tmp_path / "old.parquet"
+    pq.write_table(pa.table({"id": range(9)}), old, write_page_index=True)
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(old.read_bytes()))
+    chunk = metadata.row_groups[0].columns[0]
+    setattr(chunk if hasattr(chunk, field) else chunk.meta_data, field, 1000)
+    old.write_bytes(with_footer(old.read_bytes(), encode(metadata)))
+    footer = opened(old)[1]
+    with pytest.raises(CorruptFileError, match="not between the magic and the footer"):
+        pages_of(footer, 0, footer.leaves[0])
+        old_parts(footer, 0, footer.leaves[0], None)

@@ -235,6 +235,14 @@ def test_a_short_read_is_corrupt_never_zeros(known: bool) -> None:
             drive(data[:end], read_filter(FilterLocation(10, length), end=len(data)))
 
 
+def test_a_filter_that_came_short_is_not_filled_up_with_what_follows_it() -> None:
+    data = file_with(bloom_of(1024), after=1000)
+    plan = read_filter(FilterLocation(10, len(data) - 1010), end=len(data))
+    (wanted,) = next(plan)
+    with pytest.raises(CorruptFileError, match="the file ends inside the filter"):
+        plan.send([data[wanted.start : wanted.stop - 32]])
+
+
 def test_a_bitset_that_would_reach_into_the_footer_is_corrupt() -> None:
     data = file_with(bloom_of(2 * FILTER_GUESS), after=0)
     with pytest.raises(CorruptFileError, match="would overlap the footer"):

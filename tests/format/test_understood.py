@@ -15,6 +15,7 @@ from files import FIXTURES, SOUND, footer_bytes, names, opened, with_footer
 from parquet_bloom import add, drop
 from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.format._parquet_thrift import ttypes
+from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.format.understood import (
     ENUMS,
     require_explained,
@@ -211,6 +212,21 @@ def test_bytes_that_nothing_points_to_are_named(tmp_path: Path) -> None:
         explain(file)
     file.write_bytes(with_bytes(data, bytes(10_000)))  # padding
     explain(file)
+
+
+@pytest.mark.parametrize("field", ["num_values", "codec", "total_compressed_size", "path_in_schema"])
+def test_only_a_copy_of_a_chunk_s_own_metadata_is_one(tmp_path: Path, field: str) -> None:
+    """Some writers leave it behind the pages."""
+    file = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": range(9)}), file)
+    data = file.read_bytes()
+    copy = decode(ttypes.FileMetaData, footer_bytes(data))[0].row_groups[0].columns[0].meta_data
+    file.write_bytes(with_bytes(data, encode(copy)))
+    explain(file)
+    setattr(copy, field, ["another"] if field == "path_in_schema" else 3)
+    file.write_bytes(with_bytes(data, encode(copy)))
+    with pytest.raises(UnsupportedError, match="are not understood"):
+        explain(file)
 
 
 def test_what_add_and_drop_leave_behind_is_explained(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from files import only_error, snapshot, statuses, write
 
 from parquet_bloom import add, drop, inspect
 from parquet_bloom.errors import ConcurrentChangeError, FilterExistsError, UnsupportedError
-from parquet_bloom.storage import local_files
+from parquet_bloom.storage import local_files, system
 from parquet_bloom.storage.local_files import (
     Rewrite,
     create,
@@ -848,6 +848,20 @@ def test_a_new_file_may_be_read_by_those_who_may_read_all_that_it_is_of(tmp_path
         (tmp_path / name).chmod(mode)
     create(tmp_path / "new", b"data", like=[(tmp_path / name).stat() for name in modes])
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("mode", "left"), [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o646, 0o646)])
+def test_a_group_that_is_not_the_other_file_s_may_do_no_more_than_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, left: int
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(system, "set_owner", refuse)
+    new = tmp_path / "new"
+    theirs = os.stat_result((stat.S_IFREG | mode, 0, 0, 1, os.geteuid(), os.getegid() + 1, 0, 0, 0, 0))
+    create(new, b"data", like=[theirs])
+    assert stat.S_IMODE(new.stat().st_mode) == left
 
 
 def test_a_file_that_is_there_is_written_although_its_temporary_name_cannot_be_removed(

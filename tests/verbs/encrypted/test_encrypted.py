@@ -19,7 +19,7 @@ import pyarrow.parquet.encryption as pe
 import pytest
 from click.testing import CliRunner
 from encrypted import encrypted, module
-from files import footer_bytes, snapshot, write
+from files import footer_bytes, snapshot, with_footer, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -159,6 +159,16 @@ def test_row_groups_are_known_by_their_ordinals() -> None:
     assert [(r.answer, r.reason) for r in with_footer_key] == [
         (MIGHT_MATCH, f"the footer's signature does not match: {WRONG}")
     ]
+
+
+def test_an_ordinal_that_no_row_group_can_have_opens_nothing() -> None:
+    sealed = encrypted(PLAIN, FOOTER, plain_footer=True, column_keys={"id": ID})
+    metadata, _ = decode(ttypes.FileMetaData, footer_bytes(sealed))
+    metadata.row_groups[0].ordinal = -1
+    data = with_footer(sealed, encode(metadata) + bytes(28))
+    first, second = probe(io.BytesIO(data), "id", 1, decryption=Decryption(column_keys={"id": ID}))
+    assert (first.answer, first.reason) == (MIGHT_MATCH, "the format cannot encrypt so many row groups or columns")
+    assert second.answer == CANNOT_MATCH
 
 
 # ---- files of other writers --------------------------------------------------------------

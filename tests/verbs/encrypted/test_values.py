@@ -124,6 +124,20 @@ def test_no_changed_byte_of_a_page_changes_a_value(tmp_path: Path) -> None:
             values(path, keys, each=True)
 
 
+def test_a_page_without_a_tag_is_held_to_its_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    config = pe.EncryptionConfiguration(footer_key="kf", encryption_algorithm="AES_GCM_CTR_V1", uniform_encryption=True)
+    properties = pe.CryptoFactory(lambda _: Kms()).file_encryption_properties(pe.KmsConnectionConfig(), config)
+    options = {"use_dictionary": False, "compression": "none", "write_page_checksum": True}
+    pq.write_table(pa.table({"n": [5, 6]}), path, encryption_properties=properties, **options)
+    (source,) = find(path)
+    stop = run(source, read_footer(source.size, decryption=KEYS_OF_KMS)).row_groups[0].stop
+    sealed = path.read_bytes()
+    path.write_bytes(sealed[: stop - 8] + bytes([sealed[stop - 8] ^ 1]) + sealed[stop - 7 :])
+    with pytest.raises(CorruptFileError, match="an encrypted page does not match its checksum"):
+        values(path, KEYS_OF_KMS, each=True)
+
+
 def test_pages_do_not_change_places(tmp_path: Path) -> None:
     """Two dictionaries, encrypted with the same key, that have the same size."""
     table = pa.table({"a": [1, 2], "b": [3, 4]})
