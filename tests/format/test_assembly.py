@@ -130,9 +130,9 @@ def test_parts_that_reach_into_the_footer_are_refused(tmp_path: Path, field: str
     pq.write_table(pa.table({"id": range(9)}), old, write_page_index=True)
     metadata, _ = decode(ttypes.FileMetaData, footer_bytes(old.read_bytes()))
     chunk = metadata.row_groups[0].columns[0]
-    setattr(chunk if hasattr(chunk, field) else chunk.meta_data, field, 1000)
+    is_index = hasattr(chunk, field)
+    setattr(chunk if is_index else chunk.meta_data, field, 1000)
     old.write_bytes(with_footer(old.read_bytes(), encode(metadata)))
     footer = opened(old)[1]
     with pytest.raises(CorruptFileError, match="not between the magic and the footer"):
-        pages_of(footer, 0, footer.leaves[0])
-        old_parts(footer, 0, footer.leaves[0], None)
+        old_parts(footer, 0, footer.leaves[0], None) if is_index else pages_of(footer, 0, footer.leaves[0])

@@ -77,6 +77,12 @@ def test_no_verb_leaves_a_folder_through_a_link(lake: Path, verb: Verb, given: s
     assert all("symbolic link leads out of the folder" in row.error for row in refused)
 
 
+def test_a_folder_whose_name_begins_as_that_of_the_given_one_is_another(lake: Path) -> None:
+    write(lake.parent / "lakeside" / "x.parquet")
+    (lake / "near.parquet").symlink_to("../lakeside/x.parquet")
+    assert changed(add(lake), lake) == ["a.parquet"]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_with_follow_links_every_file_is_changed_once(lake: Path, verb: Verb) -> None:
     files = [os.path.realpath(path) for path in (lake / "a.parquet", lake / "out.parquet", lake / "folder/y.parquet")]

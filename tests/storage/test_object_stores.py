@@ -18,7 +18,7 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage import drive as driving
 from parquet_bloom.storage.drive import Limits, drive
 from parquet_bloom.storage.listing import find
-from parquet_bloom.storage.rewrite import rewrite
+from parquet_bloom.storage.rewrite import compose, rewrite
 
 ROOT = "memory://objects"
 
@@ -71,17 +71,48 @@ def test_a_directory_is_copied_with_its_relative_paths(memory: Any, old: bytes) 
     assert memory.find("/objects/out") == ["/objects/out/b.parquet", "/objects/out/part=1/a.parquet"]
 
 
-def test_an_object_that_changed_after_it_was_read_is_left(memory: Any, old: bytes) -> None:
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_an_object_that_changed_after_it_was_read_is_left(memory: Any, old: bytes, is_longer: bool) -> None:
+    theirs = old + b"another" if is_longer else b"another"
     (source,) = find(f"{ROOT}/x.parquet")
     with rewrite(source, source.size) as out:
         out.copy()
         out.append(b"more")
-        memory.pipe_file("/objects/x.parquet", b"another")
+        memory.pipe_file("/objects/x.parquet", theirs)
         with pytest.raises(ConcurrentChangeError):
             out.commit()
     with pytest.raises(ConcurrentChangeError):
         rewrite(source, source.size)
+    assert memory.cat_file("/objects/x.parquet") == theirs
+
+
+def test_an_object_that_became_shorter_is_not_taken_apart(memory: Any, old: bytes) -> None:
+    (source,) = find(f"{ROOT}/x.parquet")
+    with compose(source) as out:
+        memory.pipe_file("/objects/x.parquet", old[:100])
+        with pytest.raises(ConcurrentChangeError, match="became shorter"):
+            out.append_from(90, 110)
+
+
+def test_an_object_that_changed_is_not_removed(memory: Any, old: bytes) -> None:
+    (source,) = find(f"{ROOT}/x.parquet")
+    with compose(source) as out:
+        memory.pipe_file("/objects/x.parquet", b"another")
+        with pytest.raises(ConcurrentChangeError):
+            out.remove()
     assert memory.cat_file("/objects/x.parquet") == b"another"
+
+
+def test_a_store_that_keeps_less_than_it_was_sent_is_an_error(memory: Any, old: bytes) -> None:
+    class Forgetful(Unreliable):
+        def pipe_file(self, path: str, data: bytes) -> None:
+            self._inner.pipe_file(path, data[:-1])
+
+    (source,) = find("/objects/x.parquet", filesystem=Forgetful(memory, OSError()))
+    with rewrite(source, source.size) as out:
+        out.append(b"more")
+        with pytest.raises(ConcurrentChangeError, match="does not have the size that was written"):
+            out.commit()
 
 
 def test_without_a_commit_nothing_changes(memory: Any, old: bytes) -> None:

@@ -15,9 +15,11 @@ import pytest
 from engines import needs_java, spark
 
 from parquet_bloom import add, drop, hudi, index, inspect, lookup, probe, prune, verify
+from parquet_bloom.errors import NotParquetError
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import RequestLog
 from parquet_bloom.storage.listing import find
+from parquet_bloom.storage.strays import Strays
 from parquet_bloom.verbs import opening
 from parquet_bloom.verbs.retrofit import UNFAMILIAR
 
@@ -48,6 +50,17 @@ def memory(notes: Path) -> Iterator[str]:
     fs.put(f"{notes}/", "/strays", recursive=True)
     yield "memory://strays"
     fs.rm("/strays", recursive=True)
+
+
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_a_file_that_has_grown_is_not_passed_over(notes: Path, memory: str, kind: str) -> None:
+    """A writer that appends may have been about to finish it when its end was read."""
+    path = str(notes / "notes.txt") if kind == "local" else f"{memory}/notes.txt"
+    (source,) = (each for each in find(path.rpartition("/")[0]) if each.path.endswith("notes.txt"))
+    assert Strays().take(source, NotParquetError("the file does not end in PAR1"))
+    with fsspec.open(path, "wb") as file:
+        file.write(b"PAR1, and more than there was, which takes another look: PAR1")
+    assert not Strays().take(source, NotParquetError("the file does not end in PAR1"))
 
 
 def test_it_means_what_it_means_to_spark(lake: Path) -> None:

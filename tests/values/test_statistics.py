@@ -191,6 +191,13 @@ RULES: dict[str, tuple[pa.Array, Any, Edit, Edit, Any]] = {
         bounds(i64(1), i64(1), -1),
         C.is_null(),
     ),
+    "7 null count below 0, bounds": (
+        pa.array([1, 9]),
+        {},
+        bounds(i64(3), i64(4), 0),
+        bounds(i64(3), i64(4), -1),
+        C == 9,
+    ),
     "7 null count above values": (pa.array([1, 2]), {}, bounds(None, None, 2), bounds(None, None, 3), C == 1),
     "7 all null, and bounds": (pa.array([1, 2]), {}, bounds(None, None, 2), bounds(i64(1), i64(2), 2), C == 1),
     "7 fewer values than rows": (

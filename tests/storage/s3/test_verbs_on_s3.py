@@ -13,6 +13,7 @@ from files import statuses
 from stores import KEYS, Calls, Filter, connected, counting_proxy, laid_out
 
 from parquet_bloom import CANNOT_MATCH, MIGHT_MATCH, add, drop, erase, inspect, lookup, probe, prune, verify
+from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.storage import s3
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import Limits
@@ -104,6 +105,19 @@ def test_reads_are_bound_to_the_version_that_was_listed(fs: Any, calls: Calls, b
         ("bytes=983040-1048575", etag),
         ("bytes=748576-752687", etag),
     ]
+
+
+def test_a_store_that_ignores_the_condition_does_not_mix_versions(
+    fs: Any, calls: Calls, bucket: str, other: Any
+) -> None:
+    etag = other.put_object(Bucket=bucket, Key="x", Body=b"old")["ETag"].strip('"')
+    asked = [(f"{bucket}/x", 0, 3, etag)]
+    assert s3.fetch(fs, asked, in_flight=1) == [b"old"]
+    fs._s3.meta.events.register("before-call.s3.GetObject", lambda params, **_: params["headers"].pop("If-Match"))
+    assert s3.fetch(fs, asked, in_flight=1) == [b"old"]
+    other.put_object(Bucket=bucket, Key="x", Body=b"new")
+    (answer,) = s3.fetch(fs, asked, in_flight=1)
+    assert isinstance(answer, ConcurrentChangeError)
 
 
 @pytest.mark.parametrize("at", [1, 2])

@@ -251,6 +251,34 @@ def test_a_file_that_changed_meanwhile_stays_theirs(file: Path) -> None:
         assert file.read_bytes() == theirs
 
 
+def test_the_footer_is_written_once_the_filters_are_on_the_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments: list[Any] = []
+    write_at = os.pwrite
+
+    def noted(fd: int, data: Any, start: int) -> int:
+        moments.append(bytes(data))
+        return write_at(fd, data, start)
+
+    monkeypatch.setattr(os, "pwrite", noted)
+    monkeypatch.setattr(os, "fsync", lambda fd: moments.append("synced"))
+    (source,) = find(file)
+    with in_place.Append(file, version=source.version) as out:
+        out.append(b"filters")
+        out.append(b"footer")
+        out.commit()
+    assert moments == [b"filters", "synced", b"footer", "synced"]
+
+
+def test_a_file_that_changed_since_it_was_read_is_not_cut(file: Path) -> None:
+    (source,) = find(file)
+    with file.open("ab") as out:
+        out.write(b"theirs")
+    theirs = file.read_bytes()
+    with pytest.raises(parquet_bloom.ConcurrentChangeError, match="nothing was written"):
+        in_place.cut(file, source.size - 100, version=source.version)
+    assert file.read_bytes() == theirs
+
+
 # ---- failures ----------------------------------------------------------------------------
 
 
