@@ -345,16 +345,6 @@ def test_a_commit_whose_answer_was_lost_is_recognized(abfs: Any, azure: Azure, o
     assert content(azure).startswith(old)
 
 
-def test_what_the_store_garbles_is_noticed(abfs: Any, azure: Azure, old: bytes) -> None:
-    etag = azure.blobs[WHERE].headers["ETag"].strip('"')
-    with AzureRewrite(abfs, "/".join(WHERE), len(old), etag=etag, target=None) as out:
-        out.copy()
-        out.append(b"tail")
-        out._pending[:] = b"liar"
-        with pytest.raises(OSError, match="does not read back as it was written"):
-            out.commit()
-
-
 # ---- what is inherited, and what is refused -------------------------------------------------
 
 ABOUT = {
