@@ -20,7 +20,7 @@ from parquet_bloom import lookup
 from parquet_bloom.format._parquet_thrift import ttypes
 from parquet_bloom.format.thrift_io import decode, encode
 from parquet_bloom.predicates.tree import col
-from parquet_bloom.values.statistics import StatisticsReader
+from parquet_bloom.values.statistics import StatisticsReader, may_have_nulls
 from parquet_bloom.verbs.prune import prune
 from parquet_bloom.verbs.verdicts import RowGroupVerdict
 
@@ -425,6 +425,20 @@ def test_text_with_a_collation_proves_nothing(tmp_path: Path) -> None:
     assert lookup(path, "c", ["aB"]).to_arrow()["row_group"].to_pylist() == [0]
     craft(path, pa.array([1, 2]), collated)
     assert not verdict(path, C == 5).is_kept
+
+
+@pytest.mark.parametrize(("counts", "may"), [((0, 0), False), ((0, 1), True), ((0, None), True)])
+def test_a_column_may_have_nulls_unless_every_count_is_0(
+    tmp_path: Path, counts: tuple[int | None, ...], may: bool
+) -> None:
+    def counted(metadata: Any) -> None:
+        for group, count in zip(metadata.row_groups, counts, strict=True):
+            group.columns[0].meta_data.statistics.null_count = count
+
+    path = tmp_path / "f.parquet"
+    craft(path, pa.array([1, 2]), counted, row_group_size=1)
+    _, footer = opened(path)
+    assert may_have_nulls(footer, footer.leaves[0]) == may
 
 
 def test_reasons_are_told(tmp_path: Path) -> None:

@@ -227,6 +227,15 @@ def test_a_block_that_another_writer_stages_under_an_old_name_is_not_taken(
     assert content(azure).startswith(large)
 
 
+def test_a_library_that_does_not_say_that_blocks_are_committed_ones_is_refused(
+    abfs: Any, azure: Azure, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(azure_module, "SimpleNamespace", lambda value: SimpleNamespace(value="latest"))
+    azure.put(*WHERE, large, step=MB)
+    assert "cannot keep a blob's blocks" in only_error(add(URL, "id", filesystem=abfs))
+    assert content(azure) == large
+
+
 def test_names_too_short_to_be_told_apart_are_refused(abfs: Any, azure: Azure, large: bytes) -> None:
     azure.put(*WHERE, large)
     azure.waiting[WHERE] = {base64.b64encode(b"0001").decode(): b"theirs"}
