@@ -415,6 +415,17 @@ def test_what_cannot_be_replaced_is_refused_before_the_first_byte(
     assert (writes(azure), content(azure)) == ([], large)
 
 
+def test_a_blob_that_is_gone_or_has_changed_is_not_rewritten(abfs: Any, azure: Azure, old: bytes) -> None:
+    etag = azure.blobs[WHERE].headers["ETag"].strip('"')
+    azure.put(*WHERE, old)
+    for target in (None, "lake/y.parquet"):
+        with pytest.raises(ConcurrentChangeError, match="nothing was written"):
+            AzureRewrite(abfs, "/".join(WHERE), len(old), etag=etag, target=target)
+    del azure.blobs[WHERE]
+    with pytest.raises(ConcurrentChangeError, match="changed since it was read; nothing was written"):
+        AzureRewrite(abfs, "/".join(WHERE), len(old), etag=etag, target=None)
+
+
 def test_a_container_that_does_not_exist_is_named(abfs: Any, azure: Azure, old: bytes) -> None:
     def meddle(number: int, name: str) -> None:
         if azure.requests[-1].parts[1] == "pond":
