@@ -427,6 +427,18 @@ def test_text_with_a_collation_proves_nothing(tmp_path: Path) -> None:
     assert not verdict(path, C == 5).is_kept
 
 
+@pytest.mark.parametrize("pair", [(i64(7), i64(3)), (i32(3), i64(7)), (i64(3), i32(7)), (b"", b"")])
+def test_bounds_of_a_page_that_no_values_have_are_not_used(tmp_path: Path, pair: tuple[bytes, bytes]) -> None:
+    path = tmp_path / "f.parquet"
+    craft(path, pa.array([3, 7]))
+    _, footer = opened(path)
+    reader = StatisticsReader(footer.leaves[0])
+    sound = reader.read_page(footer, 2, (i64(3), i64(7)))
+    assert (sound.low, sound.high, sound.why_untrusted) == (3, 7, "")
+    damaged = reader.read_page(footer, 2, pair)
+    assert (damaged.low, damaged.high, damaged.why_untrusted) == (None, None, "the bounds of the page are damaged")
+
+
 @pytest.mark.parametrize(("counts", "may"), [((0, 0), False), ((0, 1), True), ((0, None), True)])
 def test_a_column_may_have_nulls_unless_every_count_is_0(
     tmp_path: Path, counts: tuple[int | None, ...], may: bool
