@@ -11,10 +11,10 @@ from typing import Any
 
 import fsspec
 import pytest
-from files import fixture, footer_bytes
+from files import fixture, footer_bytes, write
 from stores import Filter, SimulatedStore, laid_out
 
-from parquet_bloom import lookup, prune
+from parquet_bloom import add, lookup, prune
 from parquet_bloom.format.footer import parse_footer
 from parquet_bloom.storage import listing
 from parquet_bloom.storage.cache import SHARED, Cache
@@ -160,6 +160,18 @@ def test_the_same_answers_come_from_it() -> None:
         assert verdicts == prune("/data", where, filesystem=options["filesystem"], cache=Cache(0)).all_files
     tables = [lookup("/data", "id", [7, 8], **options).to_arrow() for _ in range(2)]
     assert tables[0] == tables[1]
+
+
+@pytest.mark.usefixtures("mtime_stable")
+def test_each_row_group_and_column_has_a_filter_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", rows=100)
+    add(tmp_path / "a.parquet", ["id", "name"])
+    cache = Cache()
+    for _ in range(2):
+        for column, keys in (("id", list(range(100))), ("name", [f"name {i:06}" for i in range(100)])):
+            found = lookup(tmp_path, column, keys, cache=cache).to_arrow()
+            assert found["row_group"].to_pylist() == [i // 25 for i in range(100)]
+    assert len(cache) == 1 + 8
 
 
 @pytest.mark.usefixtures("mtime_stable")
