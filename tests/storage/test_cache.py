@@ -254,3 +254,6 @@ def test_two_stores_with_the_same_names_are_told_apart() -> None:
     cache = Cache()
     stores = [SimulatedStore.of({"/data/a.parquet": data}) for data in (WITHOUT, WITH)]
     assert [bool(prune("/data", "id = 7", filesystem=s, cache=cache).kept_files) for s in stores] == [False, True]
+    (one,), (other,) = (find("/data", filesystem=SimulatedStore.of({"/data/a.parquet": WITH})) for _ in range(2))
+    assert one.version == other.version
+    assert one.identity != other.identity

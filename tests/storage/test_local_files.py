@@ -925,6 +925,16 @@ def test_short_reads_are_continued(file: Path, side: Path, monkeypatch: Any) -> 
     assert side.read_bytes() == checksum_file(old)
 
 
+def test_a_file_that_becomes_shorter_while_it_is_copied_is_left(file: Path) -> None:
+    with started(file) as out:
+        os.truncate(file, 100)
+        with pytest.raises(ConcurrentChangeError, match="became shorter while it was copied"):
+            out.copy()
+        with pytest.raises(ConcurrentChangeError, match="became shorter while it was copied"):
+            out.append_from(90, 110)
+    assert names(file.parent) == ["x.parquet"]
+
+
 def test_systems_without_fdatasync_or_copy_file_range_copy_all_the_same(file: Path, monkeypatch: Any) -> None:
     old = file.read_bytes()
     monkeypatch.delattr(os, "fdatasync", raising=False)
