@@ -27,6 +27,7 @@ from parquet_bloom.storage.local_files import (
     Rewrite,
     create,
     leftovers,
+    make_folder,
     new_file,
     require_links,
     temporary_path,
@@ -752,6 +753,22 @@ def test_a_temporary_file_that_others_took_away_becomes_no_result(
         assert snapshot(tmp_path) == before
 
 
+def test_a_new_file_that_got_another_name_at_once_is_not_written_to(tmp_path: Path, monkeypatch: Any) -> None:
+    open_file, theirs = os.open, tmp_path / "theirs"
+
+    def opened(path: Any, flags: int, *mode: int) -> int:
+        fd = open_file(path, flags, *mode)
+        if flags & os.O_EXCL:
+            os.link(path, theirs)
+        return fd
+
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(UnsupportedError, match="is not the file that was created"):
+        create(tmp_path / "new", b"secret")
+    assert names(tmp_path) == ["theirs"]
+    assert theirs.read_bytes() == b""
+
+
 def test_where_every_temporary_file_is_taken_away_there_is_an_error(file: Path, monkeypatch: Any) -> None:
     lstat = Path.lstat
 
@@ -848,6 +865,16 @@ def test_a_new_file_may_be_read_by_those_who_may_read_all_that_it_is_of(tmp_path
         (tmp_path / name).chmod(mode)
     create(tmp_path / "new", b"data", like=[(tmp_path / name).stat() for name in modes])
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
+def test_a_new_folder_gives_the_access_of_the_one_above_or_of_another(tmp_path: Path, mode: int) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    make_folder(above / "new")
+    make_folder(tmp_path / "new", like=str(above))
+    assert [stat.S_IMODE((folder / "new").stat().st_mode) for folder in (above, tmp_path)] == [mode, mode]
 
 
 @pytest.mark.parametrize(("mode", "left"), [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o646, 0o646)])
