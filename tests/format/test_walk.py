@@ -200,6 +200,19 @@ def test_numbers_in_more_bytes_than_thrift_takes_are_left_to_the_structs(field: 
     assert isinstance(outcome(lambda: parse_footer(SIZE, extended)), Footer) == is_walked
 
 
+@pytest.mark.parametrize(
+    ("number", "is_walked"), [(2**31 - 1, True), (2**31, False), (-(2**31), True), (-(2**31) - 1, False)]
+)
+def test_a_length_of_more_than_32_bits_is_left_to_the_structs(number: int, is_walked: bool) -> None:
+    fields = Reader(READABLE["pyarrow/small.parquet"]).struct()
+    chunk = fields
+    for id, is_list in ((4, True), (1, True), (3, False)):  # row groups, columns, meta_data
+        value = next(field for field in chunk if field.id == id).value
+        chunk = value.values[0] if is_list else value
+    chunk[:] = [field._replace(value=number) if field.id == 15 else field for field in chunk]
+    assert agrees(encode_struct(fields)) == is_walked
+
+
 def test_what_is_remembered_of_footers_is_bounded() -> None:
     read: list[bytes] = []
     remembered = module._remembered(lambda encoded: read.append(encoded))
