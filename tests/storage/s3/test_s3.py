@@ -490,8 +490,8 @@ def test_attributes_are_carried_over(
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_in_a_versioned_bucket_the_old_version_and_its_lock_remain(
-    fs: Any, other: Any, blobs: dict[str, bytes], size: str
+def test_in_a_versioned_bucket_the_old_version_remains_and_the_new_one_has_its_lock(
+    fs: Any, calls: Calls, other: Any, blobs: dict[str, bytes], size: str
 ) -> None:
     bucket = f"locked-{size}"
     other.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
@@ -501,6 +501,9 @@ def test_in_a_versioned_bucket_the_old_version_and_its_lock_remain(
     assert statuses(add(f"{bucket}/x.parquet", "id", filesystem=fs)) == ["written"]
     versions = other.list_object_versions(Bucket=bucket)["Versions"]
     assert [(v["IsLatest"], v["Size"] == len(blobs[size])) for v in versions] == [(True, False), (False, True)]
+    (sent,) = (headers for name, headers in calls.headers if name in ("PutObject", "CreateMultipartUpload"))
+    assert sent["x-amz-object-lock-mode"] == "GOVERNANCE"
+    assert sent["x-amz-object-lock-retain-until-date"].startswith(until.isoformat()[:19])
 
 
 def test_one_version_of_an_object_is_not_written_to(fs: Any, bucket: str, other: Any, blobs: dict[str, bytes]) -> None:
