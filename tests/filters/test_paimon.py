@@ -563,3 +563,9 @@ def test_few_lists_are_remembered_and_none_that_is_long(monkeypatch: pytest.Monk
         assert len(paimon._Recent.entries) <= paimon._LISTS_REMEMBERED
         assert sum(len(literals) for _, literals, _ in paimon._Recent.entries) <= 100
     assert len(paimon._Recent.entries[0][1]) == 70
+
+
+def test_literals_that_are_equal_and_of_other_types_are_not_taken_for_each_other() -> None:
+    one, true = (paimon._probes("BIGINT", (value,)) for value in (1, True))
+    assert one.hashes
+    assert (true.hashes, list(true.counts or ())) == (b"", [0])  # so the value may be there
