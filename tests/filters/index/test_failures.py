@@ -8,6 +8,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -364,3 +365,11 @@ def test_what_marks_a_drop_goes_last(tmp_path: Path, monkeypatch: Any) -> None:
     index.drop(tmp_path)
     assert len(removed) > 5
     assert removed[-1] == "00000003.json"
+
+
+def test_a_row_that_could_not_be_read_excludes_no_file() -> None:
+    blocks = SimpleNamespace(num_slots=3, selected_by=lambda hash_: hash_)
+    reader: Any = SimpleNamespace(_blocks=[blocks])
+    absent = bytes(3 * 32)
+    assert filters_index.BloomIndex._any(reader, 0, [1, 2], {(0, 1): absent, (0, 2): absent}) == bytes(3)
+    assert filters_index.BloomIndex._any(reader, 0, [1, 2], {(0, 1): absent, (0, 2): None}) == b"\1" * 3
