@@ -10,6 +10,7 @@ import struct
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import extremes
@@ -569,3 +570,18 @@ def test_literals_that_are_equal_and_of_other_types_are_not_taken_for_each_other
     one, true = (paimon._probes("BIGINT", (value,)) for value in (1, True))
     assert one.hashes
     assert (true.hashes, list(true.counts or ())) == (b"", [0])  # so the value may be there
+
+
+def test_nanoseconds_before_1970_are_looked_for_on_either_side() -> None:
+    for year, is_shared in ((1960, True), (2020, False)):
+        one, other = (paimon.literal_hashes("TIMESTAMP(9)", datetime(year, 5, 6, 7, 8, 9, at)) for at in (5, 6))
+        assert bool({*one} & {*other}) == is_shared
+
+
+def test_a_name_that_may_be_a_key_of_a_map_has_no_filter() -> None:
+    columns = {"id": "INT", "tags[id]": "INT"}
+    data = write_container({name: {"bloom-filter": b"\0\0\0\3abcdef"} for name in columns})
+    file: Any = SimpleNamespace(file_index=SimpleNamespace(data=data, columns=columns), not_excluded=None)
+    with pytest.raises(StopIteration) as stop:
+        next(paimon.filters_of_table(file))
+    assert [bloom.column for bloom in stop.value.value] == [("id",)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from files import only_error
@@ -13,7 +14,7 @@ from kinds import write_kind
 from packaging.specifiers import SpecifierSet
 
 from parquet_bloom import add
-from parquet_bloom.filters import engines
+from parquet_bloom.filters import engines, readers
 from parquet_bloom.filters.engines import HAZARDS, Hazard
 from parquet_bloom.filters.readers import ANYONE, VARIABLE, Readers, readers_of
 from parquet_bloom.format._parquet_thrift import ttypes
@@ -91,6 +92,24 @@ def test_what_is_given_comes_before_what_is_remembered_and_that_before_the_envir
     assert readers_of() == ANYONE
     with pytest.raises(ValueError, match="the remembered readers 'x': does not know 'x'"):
         readers_of(remembered="x")
+
+
+def test_readers_that_are_remembered_of_one_folder_are_not_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in ({"a": "spark"}, {"a": "spark", "b": "duckdb"}):
+        monkeypatch.setattr(readers, "_known_to_indexes", lambda fs, folders, known=known: known)
+        with pytest.raises(ValueError, match="the other files may have others"):
+            readers._settled(ANYONE, None, ["a", "b"])
+    monkeypatch.setattr(readers, "_known_to_indexes", lambda fs, folders: dict.fromkeys(folders, "spark"))
+    assert readers._settled(ANYONE, None, ["a", "b"]).text == "spark"
+
+
+def test_readers_that_an_index_cannot_tell_may_be_anyone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise PermissionError
+
+    monkeypatch.setattr(readers, "_known_to_indexes", fails)
+    monkeypatch.setenv(VARIABLE, "duckdb")
+    assert readers._settled(readers_of(), None, ["a"]) == Readers(is_given=True)
 
 
 # ---- every kind of column ----------------------------------------------------------------
