@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import multiprocessing
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ import pytest
 from files import index_files, index_folder
 
 from parquet_bloom import Cache, _kernel, prune
-from parquet_bloom.errors import ConcurrentChangeError
+from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, UnsupportedError
 from parquet_bloom.filters import index as filters_index
 from parquet_bloom.filters import index_build, index_versions
 from parquet_bloom.filters.index import newest
@@ -373,3 +375,44 @@ def test_a_row_that_could_not_be_read_excludes_no_file() -> None:
     absent = bytes(3 * 32)
     assert filters_index.BloomIndex._any(reader, 0, [1, 2], {(0, 1): absent, (0, 2): absent}) == bytes(3)
     assert filters_index.BloomIndex._any(reader, 0, [1, 2], {(0, 1): absent, (0, 2): None}) == b"\1" * 3
+
+
+# ---- bytes that were changed -------------------------------------------------------------
+
+
+def test_a_row_of_blocks_with_another_bit_or_of_another_block_is_damaged() -> None:
+    blocks = filters_index.Blocks("b", 1000, "id", num_bytes=64, num_slots=2, rows=2, starts=(0,))
+    row = filters_index._row(1, [bytes(range(64)), bytes(64)])
+    assert blocks.checked(1, row) == row[:-4]
+    assert blocks.checked(0, row) is None
+    for at in range(len(row)):
+        assert blocks.checked(1, row[:at] + bytes([row[at] ^ 1]) + row[at + 1 :]) is None
+        assert blocks.checked(1, row[:at]) is None
+
+
+def test_states_and_versions_with_another_byte_are_damaged() -> None:
+    data = filters_index.Version().to_json()
+    assert filters_index.Version.of_json(data) == filters_index.Version()
+    changed = data.replace(b'"number": 0', b'"number": 1')
+    assert changed != data
+    with pytest.raises(CorruptFileError, match="its checksum does not match"):
+        filters_index.Version.of_json(changed)
+    states = b"states"
+    segment = filters_index.Segment("s", 1, 1, 1, "s.states", len(states), zlib.crc32(states) ^ 1, (), ())
+    with pytest.raises(CorruptFileError, match=r"s\.states is damaged"):
+        filters_index._states(segment, {0: states})
+
+
+@pytest.mark.parametrize("number", [filters_index.FORMAT - 1, filters_index.FORMAT + 1])
+def test_a_version_of_another_format_is_not_read(number: int) -> None:
+    body = json.loads(filters_index.Version().to_json())["version"] | {"format": number}
+    crc = zlib.crc32(json.dumps(body, sort_keys=True).encode())
+    with pytest.raises(UnsupportedError, match=f"the index has format {number}"):
+        filters_index.Version.of_json(json.dumps({"crc": crc, "version": body}).encode())
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", ""])
+def test_names_in_a_version_lead_nowhere_else(name: str) -> None:
+    segment = filters_index.Segment(name, 1, 1, 1, "s", 1, 1, (), ())
+    with pytest.raises(CorruptFileError, match="cannot be read"):
+        filters_index.Version.of_json(filters_index.Version(segments=(segment,)).to_json())
