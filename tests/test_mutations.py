@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def test_each_mutation_changes_one_place_of_its_room(file: Path) -> None:
     assert not wrong
 
 
+@cache
 def _without_comments(path: Path, text: str) -> str:
     return ast.dump(ast.parse(text)) if path.suffix == ".py" else text
 
