@@ -108,7 +108,7 @@ def _as_text(column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     from parquet_bloom.values.encoding import literal_text
-    from parquet_bloom.verbs.keys import python_values
+    from parquet_bloom.values.interchange import python_values
 
     return pa.array(
         (
@@ -500,7 +500,7 @@ def _figures(row: ColumnAdvice) -> list[str]:
 def print_candidates(candidates: Lookup, output_format: str) -> int:
     """Print the candidates of `lookup` as they come; return how many there were."""
     from parquet_bloom.values.encoding import literal_text
-    from parquet_bloom.verbs.keys import python_values
+    from parquet_bloom.values.interchange import python_values
 
     num_candidates = 0
 
@@ -577,7 +577,7 @@ def print_found(found: Found, output_format: str) -> int:
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    from parquet_bloom.verbs.keys import python_values
+    from parquet_bloom.values.interchange import python_values
 
     for values in zip(*map(python_values, batch.columns), strict=True):
         yield dict(zip(batch.schema.names, values, strict=True))

@@ -31,6 +31,7 @@ from parquet_bloom.values.encoding import (
     why_untrusted,
 )
 from parquet_bloom.values.interchange import plain_array, plain_type
+from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.literals import (
     DAY,
     PER_SECOND,
@@ -99,7 +100,7 @@ def key_filter(path: ColumnPath, column: Typed, keys: Any) -> RowFilter:
     import pyarrow as pa
 
     are_floats = pa.types.is_floating(keys.type)  # to compare with in DOUBLE, also if the column has none
-    test = _among(_scale(format_path(path), column, FloatLiteral(0.0) if are_floats else None), keys)
+    test = _is_one_of(_scale(format_path(path), column, FloatLiteral(0.0) if are_floats else None), keys)
     return RowFilter((path,), lambda columns: test(columns[path]))
 
 
@@ -187,7 +188,7 @@ class _Compiler:
         kinds = {type(one): one for one in known}
         scale = _scale(name, column, kinds.get(FloatLiteral, kinds.get(DecimalLiteral)))
         points = [point for literal in known if (point := scale.point(scale.place(literal))) is not None]
-        test = _among(scale, pa.array(points, scale.type))
+        test = _is_one_of(scale, pa.array(points, scale.type))
         if len(known) == len(literals):
             return test
         return lambda array: pc.if_else(test(array), True, pa.scalar(None, pa.bool_()))
@@ -510,25 +511,11 @@ def _bytes(column: Typed) -> _Scale:
     return _Scale(kind, prepare, place, compare, lambda value: value)
 
 
-def _among(scale: _Scale, points: Any) -> _Test:
+def _is_one_of(scale: _Scale, points: Any) -> _Test:
     """Return the test for being one of many values."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if pa.types.is_null(scale.type):
         return _unknown
-    values = scale.prepare(points)
-    has_nan = False
-    if pa.types.is_floating(scale.type):
-        if pc.any(pc.equal(values, 0.0)).as_py():
-            values = pa.concat_arrays([values, pa.array([0.0, -0.0], scale.type)])
-        has_nan = pc.any(pc.is_nan(values)).as_py()
-
-    def test(array: Any) -> Any:
-        stored = scale.prepare(array)
-        is_one = pc.is_in(stored, value_set=values)
-        if has_nan:  # of which there are many, and is_in finds only the same
-            is_one = pc.or_(is_one, pc.fill_null(pc.is_nan(stored), False))
-        return _where_valid(array, is_one)
-
-    return test
+    keys = KeySet.of_values(scale.prepare(points))
+    return lambda array: _where_valid(array, keys.mask(scale.prepare(array)))

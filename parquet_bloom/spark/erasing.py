@@ -18,7 +18,7 @@ from parquet_bloom.spark.session import interruptibly, job
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import driver_reads, frame_of, readable_errors, said_on_executor
 from parquet_bloom.storage.listing import PathLike, Source
-from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH
 from parquet_bloom.verbs.erase import Erased, erase_from_table, erase_rows, refresh_indexes, refuse_options
@@ -26,8 +26,8 @@ from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file
 from parquet_bloom.verbs.erase_ledger import LedgerKeys
 from parquet_bloom.verbs.erase_record import recording
 from parquet_bloom.verbs.erase_table import beside
-from parquet_bloom.verbs.keys import read_keys, require_no_null
 from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 from parquet_bloom.verbs.retrofit import UNFAMILIAR
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _written(spark: SparkSession, plans: Sequence[ErasePlan]) -> list[FileErased
 class _Write:
     """A task that writes the new file of a plan, by a name of its own: another attempt at it may still be writing."""
 
-    keys: dict[LeafColumn, PlainKeys]
+    keys: dict[LeafColumn, KeySet]
 
     def __call__(self, numbers: list[str], plan: ErasePlan) -> Iterator[dict[str, Any]]:
         """Yield what came of the plan, and where the new file is."""

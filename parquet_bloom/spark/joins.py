@@ -26,9 +26,10 @@ from parquet_bloom.spark.session import changed
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import name_of
 from parquet_bloom.storage.listing import Source, StorageOptions
-from parquet_bloom.verbs.keys import Keys, read_keys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator
+from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, Pruning, RowGroupVerdict
 
 if TYPE_CHECKING:

@@ -15,7 +15,10 @@ from parquet_bloom.spark.conditions import quoted_name
 from parquet_bloom.spark.session import is_connect
 from parquet_bloom.spark.tasks import packed_batches, to_arrow
 from parquet_bloom.values.encoding import literal_text
-from parquet_bloom.verbs.keys import Keys, KeySet, python_values, read_keys
+from parquet_bloom.values.interchange import python_values
+from parquet_bloom.values.key_sets import KeySet
+from parquet_bloom.values.stored_keys import Keys
+from parquet_bloom.verbs.reading_keys import read_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa

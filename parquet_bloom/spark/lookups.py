@@ -39,7 +39,7 @@ from parquet_bloom.spark.tasks import (
 from parquet_bloom.spark.views import SparkView
 from parquet_bloom.storage.listing import Source, StorageOptions, find
 from parquet_bloom.tables import Snapshot, fsspec_options
-from parquet_bloom.verbs.keys import Keys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.lookup import (
     BATCH_ROWS,
     NOWHERE,

@@ -28,7 +28,6 @@ from parquet_bloom.values.encoding import (
     pack_float,
     pack_int96,
     unpack_int96,
-    why_uncountable,
 )
 from parquet_bloom.values.literals import DAY, byte_array_types
 
@@ -98,8 +97,9 @@ def _hash_chunk(chunk: Any) -> bytes:
     if not chunk.null_count:
         return hashes
     # The bytes under nulls are hashed too; dropping their hashes copies less than dropping the values.
-    kept = pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid())
-    return bytes(memoryview(kept.buffers()[1])[8 * kept.offset : 8 * (kept.offset + len(kept))])
+    return bytes(
+        content(pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid()))
+    )
 
 
 def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
@@ -107,12 +107,17 @@ def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
     import pyarrow as pa
 
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-    if kind not in _arrow_types(leaf):
-        raise TypeError(f"column {leaf.name} is {leaf.type_name}; it does not store an array of {array.type}")
+    require_stored(leaf, kind)
     views = {pa.binary_view(): pa.large_binary(), pa.string_view(): pa.large_string()}
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         values = _used(chunk) if pa.types.is_dictionary(chunk.type) else chunk
         yield values.cast(views[kind]) if kind in views else values
+
+
+def require_stored(leaf: LeafColumn, kind: pa.DataType) -> None:
+    """Raise `TypeError` if a leaf's pages do not hold arrays of a type."""
+    if kind not in _arrow_types(leaf):
+        raise TypeError(f"column {leaf.name} is {leaf.type_name}; it does not store an array of {kind}")
 
 
 def _used(chunk: Any) -> Any:
@@ -142,9 +147,25 @@ def numbers_as_arrow(numbers: array[int]) -> pa.Int64Array:
 def numbers_of(arrow: pa.Int64Array) -> array[int]:
     """Return the numbers in an Arrow array without nulls."""
     numbers = array("q")
-    if len(arrow):
-        numbers.frombytes(memoryview(arrow.buffers()[1])[8 * arrow.offset : 8 * (arrow.offset + len(arrow))])
+    numbers.frombytes(content(arrow))
     return numbers
+
+
+def indexes_of(values: pa.Array) -> array[int]:
+    """Return indexes of keys in an Arrow array of any integer type, without nulls, as int32."""
+    import pyarrow as pa
+
+    numbers = array("i")
+    numbers.frombytes(content(values.cast(pa.int32())))
+    return numbers
+
+
+def content(values: pa.Array) -> bytes | memoryview:
+    """Return the bytes of an array of fixed width without nulls, which are not copied."""
+    if not len(values):
+        return b""
+    width = values.type.bit_width // 8
+    return memoryview(values.buffers()[1])[width * values.offset : width * (values.offset + len(values))]
 
 
 def hashes_among(leaf: LeafColumn, array: pa.Array, wanted: pa.UInt64Array) -> set[int]:
@@ -166,59 +187,18 @@ def plain_array(leaf: LeafColumn, plain: Iterable[bytes]) -> pa.Array:
     """Return plain-encoded values as an array of the leaf's physical type."""
     import pyarrow as pa
 
-    kind = _key_type(leaf)
+    kind = key_type(leaf)
     values = list(plain)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array(values, kind)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(b"".join(values))])
 
 
-def _key_type(leaf: LeafColumn) -> Any:
+def key_type(leaf: LeafColumn) -> Any:
     """Return the type of a leaf's values as keys to find; booleans are as wide as their plain encoding."""
     import pyarrow as pa
 
     return pa.uint8() if leaf.physical_type is BOOLEAN else _arrow_types(leaf)[0]
-
-
-class PlainKeys:
-    """Values of a leaf to find among those of pages, by their bytes; with `has_nan`, NaNs as well.
-
-    Where equal values may be stored in several ways (INT96, decimals in BYTE_ARRAY), the values decide.
-    """
-
-    def __init__(self, leaf: LeafColumn, values: pa.Array, *, has_nan: bool = False) -> None:
-        import pyarrow.compute as pc
-
-        self._leaf, self._has_nan = leaf, has_nan
-        self._values = pc.unique(as_integers(values.cast(_key_type(leaf))))
-        self._meaning: Callable[[bytes], int] | None = None
-        if leaf.physical_type is INT96:
-            self._meaning = microseconds
-        elif why_uncountable(leaf):
-            self._meaning = unscaled
-        if self._meaning is not None:
-            self._meanings = set(map(self._meaning, values.to_pylist()))
-
-    def found_in(self, array: pa.Array) -> pa.BooleanArray:
-        """Return which values of an array, as pages store them, are among the keys; nulls are not."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        wanted = self._values
-        if self._meaning is not None:
-            stored = array.unique().drop_null().to_pylist()
-            wanted = pa.array([one for one in stored if self._meaning(one) in self._meanings], array.type)
-        found = pc.is_in(as_integers(array), wanted)
-        return pc.or_(found, pc.fill_null(self._nans_in(array), False)) if self._has_nan else found
-
-    def _nans_in(self, array: pa.Array) -> pa.BooleanArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if pa.types.is_floating(array.type):
-            return pc.is_nan(array)
-        stored = array.unique().drop_null().to_pylist()
-        return pc.is_in(array, pa.array([one for one in stored if is_nan(self._leaf, one)], array.type))
 
 
 def as_integers(values: pa.Array) -> pa.Array:
@@ -230,16 +210,6 @@ def as_integers(values: pa.Array) -> pa.Array:
     if not pa.types.is_floating(values.type):
         return values
     return values.view(pa.int32() if values.type == pa.float32() else pa.int64())
-
-
-def microseconds(plain: bytes) -> int:
-    """Return the instant of an INT96 in whole microseconds."""
-    return unpack_int96(plain) // 1000  # as Spark and DuckDB read it
-
-
-def unscaled(plain: bytes) -> int:
-    """Return the number in a DECIMAL of any length, without its scale."""
-    return int.from_bytes(plain, "big", signed=True)
 
 
 def plain_value(array: pa.Array, index: int) -> bytes:

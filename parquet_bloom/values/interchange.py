@@ -265,3 +265,13 @@ def python_value(scalar: Any) -> Any:
         if normalize_literal(value := scalar.as_py()) == literal:
             return value
     return literal if isinstance(literal, Timestamp | TimeOfDay) else scalar
+
+
+def python_values(values: pa.Array) -> tuple[Any, ...]:
+    """Return an array's values as Python's, those that Python cannot hold as the array has them."""
+    import pyarrow as pa
+
+    if values.type != pa.time64("ns"):  # whose nanoseconds would be dropped
+        with contextlib.suppress(ArithmeticError, ValueError):
+            return tuple(values.to_pylist())
+    return tuple(map(python_value, values))

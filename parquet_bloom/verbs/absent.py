@@ -35,15 +35,16 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.storage.partitions import PARTITION
 from parquet_bloom.tables.stored import stored_columns
-from parquet_bloom.values.matching import KeyTable
+from parquet_bloom.values.interchange import python_values
+from parquet_bloom.values.key_sets import KeySet, MetKeys
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
-from parquet_bloom.verbs.keys import plain_entries, python_values, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, mark, outcomes
 from parquet_bloom.verbs.opening import Opened, open_files
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
+from parquet_bloom.verbs.reading_keys import read_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,7 +208,7 @@ class _Part:
     row_group: int
     chunks: ColumnChunks
     keys: Sequence[Sequence[int] | None]
-    table: KeyTable
+    met: MetKeys
     deleted: Sequence[int] = ()
 
     @cached_property
@@ -235,7 +236,7 @@ class _Answer:
         self._search, self._opened, self._strict, self._log = search, opened, strict, log
         self._seen, self._doubted = bytearray(len(search.keys)), bytearray(len(search.keys))
         self._failed: dict[str, FailedFile] = {}
-        self._tables: dict[Any, KeyTable] = {}
+        self._met: dict[KeySet, MetKeys] = {}
         self._declared = declared
 
     def after_reading(self, progress: Progress | None) -> Absent:
@@ -378,7 +379,7 @@ class _Answer:
     ) -> Iterator[_Part]:
         from parquet_bloom.storage.columns import ColumnChunks
 
-        keys = self._key_table(leaf)
+        met = self._met_keys(leaf)
         of_groups: dict[int, list[Sequence[int] | None]] = {}
         for hit in hits:
             numbers = range(footer.num_row_groups) if hit.row_group is None else [hit.row_group]
@@ -399,17 +400,16 @@ class _Answer:
             if deleted:
                 start, stop = (bisect_left(deleted, row) for row in starts[number : number + 2])
                 gone = [row - starts[number] for row in deleted[start:stop]]
-            yield _Part(source, footer, leaf, number, chunks, some, keys, gone)
+            yield _Part(source, footer, leaf, number, chunks, some, met, gone)
 
-    def _key_table(self, leaf: LeafColumn) -> KeyTable:
-        """Return the keys as a leaf stores them."""
-        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.is_repeated
-        if kind not in self._tables:
-            if leaf.is_repeated:
-                raise UnsupportedError(f"column {leaf.name} is in a list, so a row has many values of it")
-            entries = plain_entries(leaf, self._search.keys, self._search.timezone)
-            self._tables[kind] = KeyTable(leaf, *entries, self._seen)
-        return self._tables[kind]
+    def _met_keys(self, leaf: LeafColumn) -> MetKeys:
+        """Return the keys as a leaf stores them, to be met."""
+        if leaf.is_repeated:
+            raise UnsupportedError(f"column {leaf.name} is in a list, so a row has many values of it")
+        keys, _ = self._search.bound(leaf)
+        if keys not in self._met:
+            self._met[keys] = MetKeys(keys, self._seen)
+        return self._met[keys]
 
     def _read_all(self, parts: list[_Part]) -> Iterator[tuple[_Part, Exception | None]]:
         """Yield row groups, each with the error that it gave, if it did."""
@@ -453,7 +453,7 @@ class _Answer:
             first = needed[0]
             row_groups = [part.row_group for part in needed]
             for values in (yield from first.chunks.read_together(row_groups, first.leaf)):
-                first.table.meet(values)
+                first.met.meet(values)
 
     def _read(self, part: _Part) -> Plan[None]:
         """Plan to look for the keys in a row group."""
@@ -461,7 +461,7 @@ class _Answer:
             return
         if part.chunks.has_dictionary_alone(part.row_group, part.leaf):
             (dictionary,) = yield from part.chunks.read(part.row_group, part.leaf)
-            if not part.table.has_new(dictionary):
+            if not part.met.has_new(dictionary):
                 return
         pages = None if part.deleted else (yield from self._pages(part))
         if pages == []:
@@ -469,14 +469,14 @@ class _Answer:
         row = 0
         # A dictionary may have values that no row has.
         for values in (yield from part.chunks.read(part.row_group, part.leaf, pages, each=True)):
-            part.table.meet(_without(part.deleted, values, row) if part.deleted else values)
+            part.met.meet(_without(part.deleted, values, row) if part.deleted else values)
             row += len(values)
             if not self._is_needed(part):
                 return
 
     def _is_needed(self, part: _Part) -> bool:
         """Return whether there is a key that the row group may hold, and that was not found yet."""
-        if part.table.is_complete:
+        if part.met.is_complete:
             return False
         if any(some is None or len(some) > _FEW for some in part.keys):
             return True
@@ -487,7 +487,7 @@ class _Answer:
         footer, leaf, chunks = part.footer, part.leaf, part.chunks
         keys, reader = self._search.bound(leaf)
         if (
-            keys.unprovable
+            keys.unusable
             or keys.wide.owners
             or len(self._search.keys) > _FEW
             or chunks.has_dictionary_alone(part.row_group, leaf)

@@ -33,9 +33,9 @@ from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuildable
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.verbs.add_to_table import leaves_of_table
-from parquet_bloom.verbs.keys import read_keys
 from parquet_bloom.verbs.opening import Opened, open_files
 from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.samples import (
     Bounds,
     ColumnSample,

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from parquet_bloom import _kernel
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
-from parquet_bloom.verbs.keys import HashedKeys
+from parquet_bloom.values.key_sets import HashedKeys
 
 MOST_CHECKS, MOST_BYTES = 4 * 1024 * 1024, 8 * 1024 * 1024
 """So many checks, or filters of so many bytes, are collected: a check takes about a nanosecond."""
@@ -45,7 +45,7 @@ class _Batch:
     def start(self, pool: ThreadPoolExecutor | None) -> None:
         keys = self._keys
         largest = max(bitset.nbytes for bitset in self._filters)
-        order = keys.by_hash() if largest > _kernel.CACHED_BYTES else (b"", b"")
+        order = keys.by_hash if largest > _kernel.CACHED_BYTES else (b"", b"")
         owners = b"" if isinstance(keys.owners, range) else keys.owners
         asked = tuple(self._filters), self._runs, keys.hashes, owners, *order
         self._filters = []

@@ -31,7 +31,8 @@ from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import STREAMING, table_around
 from parquet_bloom.tables.spark_sink import LOG_FOLDER
-from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.values.key_sets import KeySet
+from parquet_bloom.values.stored_keys import Keys, exact_keys
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH, Pace
 from parquet_bloom.verbs.checks import Checks
@@ -48,9 +49,9 @@ from parquet_bloom.verbs.erase_ledger import LedgerKeys, still_held
 from parquet_bloom.verbs.erase_record import Ending, Recording, recording
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import noted, purge
-from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
+from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 from parquet_bloom.verbs.retrofit import (
     UNFAMILIAR,
     carry_out,
@@ -484,7 +485,7 @@ def _plans(
         if source in found  # or it is not Parquet
     ]
 
-    known: dict[LeafColumn, PlainKeys] = {}
+    known: dict[LeafColumn, KeySet] = {}
 
     def planned(task: tuple[ErasePlan, list[Hit] | Exception]) -> ErasePlan:
         plan, outcome = task
@@ -503,13 +504,13 @@ def _plans(
     return list(map_in_order(planned, tasks, num_threads(jobs), threading.Event()))
 
 
-def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[LeafColumn, PlainKeys]) -> None:
+def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[LeafColumn, KeySet]) -> None:
     """Plan what leaves a file; `known` are the keys as each leaf stores them."""
     source = plan.source
     plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
     leaf = source.find_leaf(plan.footer.leaves, search.path)
     if leaf not in known:
-        known[leaf] = stored_keys(leaf, search.keys, search.timezone)
+        known[leaf] = exact_keys(leaf, search.keys, search.timezone)
     numbers = [hit.row_group for hit in hits]
     candidates = None if None in numbers else [number for number in numbers if number is not None]
     plan_erasure(plan, leaf, known[leaf], candidates)
@@ -529,7 +530,7 @@ def _proved(
             plan = ErasePlan(now, None)
             plan.footer = run(now, read_footer(now.size, guess=now.footer_guess))
             leaf = now.find_leaf(plan.footer.leaves, search.path)
-            require_no_key(plan, leaf, stored_keys(leaf, search.keys, search.timezone))
+            require_no_key(plan, leaf, exact_keys(leaf, search.keys, search.timezone))
         except (ParquetBloomError, OSError) as error:
             return name, describe_error(error)
         return name, None

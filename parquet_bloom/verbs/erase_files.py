@@ -31,8 +31,9 @@ from parquet_bloom.format.understood import require_explained, require_understoo
 from parquet_bloom.results import Record
 from parquet_bloom.storage.drive import read_range, run
 from parquet_bloom.storage.rewrite import Composition, compose
-from parquet_bloom.values.arrays import PlainKeys, plain_array
+from parquet_bloom.values.arrays import plain_array
 from parquet_bloom.values.encoding import plain_width, why_unbuildable
+from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.verbs.add_files import AddOptions, build_filter
 from parquet_bloom.verbs.retrofit import Edits, FilePlan, append_checked, append_footer, note_stale, require_writable
 
@@ -80,7 +81,7 @@ class ErasePlan(FilePlan[FileErased]):
     """
 
     leaf: LeafColumn | None = None
-    keys: PlainKeys | None = None
+    keys: KeySet | None = None
     kept: dict[int, pa.BooleanArray] = field(default_factory=dict)
     hits: dict[int, pa.BooleanArray] = field(default_factory=dict)
     deleted: array[int] = field(default_factory=lambda: array("q"))
@@ -141,7 +142,7 @@ class ErasePlan(FilePlan[FileErased]):
 def plan_erasure(
     plan: ErasePlan,
     leaf: LeafColumn,
-    keys: PlainKeys,
+    keys: KeySet,
     candidates: Iterable[int] | None,
     *,
     deleted: Callable[[], array[int]] = lambda: array("q"),
@@ -213,7 +214,7 @@ def _all_but(numbers: Iterable[int], start: int, count: int) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
-def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: PlainKeys) -> None:
+def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: KeySet) -> None:
     """Raise `CorruptFileError` if a key is in the pages, dictionaries or bounds of the file of a plan with a footer."""
     footer = plan.footer
     assert footer is not None
@@ -256,7 +257,7 @@ def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
     is_mentioned = dictionary is not None and _has_key(keys, dictionary)
     if not is_mentioned and chunks.has_dictionary_alone(row_group, leaf):
         return
-    parts = [keys.found_in(array) for array in chunks.values(row_group, leaf, each=True)]
+    parts = [keys.mask(array) for array in chunks.values(row_group, leaf, each=True)]
     hit = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
     if len(hit) != footer.row_groups[row_group].num_rows:
         raise CorruptFileError(f"row group {row_group}, column {leaf.name} has {len(hit)} values for its rows")
@@ -266,8 +267,8 @@ def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
         plan.kept[row_group] = pc.invert(hit)
 
 
-def _has_key(keys: PlainKeys, array: pa.Array) -> bool:
-    return bool(keys.found_in(array).true_count)
+def _has_key(keys: KeySet, array: pa.Array) -> bool:
+    return bool(keys.mask(array).true_count)
 
 
 def _bounds(plan: ErasePlan, row_group: int) -> pa.Array:

@@ -26,7 +26,8 @@ from parquet_bloom.errors import CorruptFileError
 from parquet_bloom.results import Record, Table, arrow_schema, count_text, from_row
 from parquet_bloom.storage.listing import PathLike
 from parquet_bloom.values.encoding import literal_text
-from parquet_bloom.verbs.keys import Keys, read_keys
+from parquet_bloom.values.stored_keys import Keys
+from parquet_bloom.verbs.reading_keys import read_keys
 
 SECRET = "PARQUET_BLOOM_LEDGER_SECRET"
 """The environment variable with the secret."""

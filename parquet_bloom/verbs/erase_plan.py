@@ -19,7 +19,8 @@ from parquet_bloom.tables import HistoricTable, open_history
 from parquet_bloom.values.encoding import literal_text, parse_literal
 from parquet_bloom.values.interchange import python_value
 from parquet_bloom.values.literals import Timestamp
-from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null
+from parquet_bloom.values.stored_keys import Keys
+from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 
 MOST_KEYS = 100
 """Keys that stand in a statement."""

@@ -17,11 +17,10 @@ from typing import Any, BinaryIO
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, CorruptFileError, without_secrets
-from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.results import FailedFile, in_unicode
 from parquet_bloom.storage import system
 from parquet_bloom.storage.local_files import lock, new_file, statuses
-from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erased_values
 from parquet_bloom.verbs.erase_ledger import (
     FAILED,
@@ -37,7 +36,6 @@ from parquet_bloom.verbs.erase_ledger import (
     secret_of,
     write_ledger,
 )
-from parquet_bloom.verbs.keys import Keys, stored_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,6 @@ class Recording:
     _like: list[os.stat_result] = field(default_factory=list)
     _held: BinaryIO | None = None
     """The ledger, locked: two runs must not write one."""
-    _stored: dict[tuple[LeafColumn, int, int], PlainKeys] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names, self._began = key_names(self.keys, self.secret), _now()
@@ -101,34 +98,13 @@ class Recording:
         """Return how many rows of each key, by its index, are to leave the file of a plan."""
         import pyarrow.compute as pc
 
-        assert plan.leaf is not None
+        assert plan.keys is not None
         rows: Counter[int] = Counter()
         for array in erased_values(plan):
-            for value in pc.value_counts(array):
-                one = value["values"]
-                for key in self._of_value(plan.leaf, array, one, 0, len(self.keys)):
-                    rows[key] += value["counts"].as_py()
+            values, counts = pc.value_counts(array).flatten()
+            for keys, count in zip(plan.keys.owners_of(values), counts.to_pylist(), strict=True):
+                rows.update(dict.fromkeys(keys, count))
         return rows
-
-    def _of_value(self, leaf: LeafColumn, like: Any, value: Any, start: int, stop: int) -> Iterator[int]:
-        """Yield the indexes of the keys between two that are stored as a value: several may be spelled differently."""
-        import pyarrow as pa
-
-        if start == stop or not self._between(leaf, start, stop).found_in(pa.array([value], like.type)).true_count:
-            return
-        if stop - start == 1:
-            yield start
-            return
-        middle = (start + stop) // 2
-        yield from self._of_value(leaf, like, value, start, middle)
-        yield from self._of_value(leaf, like, value, middle, stop)
-
-    def _between(self, leaf: LeafColumn, start: int, stop: int) -> PlainKeys:
-        if (leaf, start, stop) not in self._stored:
-            literals = self.keys.literals[start:stop]
-            part = replace(self.keys, shown=self.keys.shown.slice(start, stop - start), literals=literals)
-            self._stored[leaf, start, stop] = stored_keys(leaf, part, self.timezone)
-        return self._stored[leaf, start, stop]
 
     # ---- the ledger --------------------------------------------------------------------------
 

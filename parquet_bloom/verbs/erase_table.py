@@ -46,7 +46,8 @@ from parquet_bloom.tables import (
     fsspec_options,
 )
 from parquet_bloom.tables.snapshots import untouched
-from parquet_bloom.values.arrays import PlainKeys
+from parquet_bloom.values.key_sets import KeySet
+from parquet_bloom.values.stored_keys import Keys, exact_keys
 from parquet_bloom.verbs.add_to_table import Pace, commit_pending
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
@@ -61,7 +62,6 @@ from parquet_bloom.verbs.erase_files import (
 )
 from parquet_bloom.verbs.erase_record import Ending, Recording
 from parquet_bloom.verbs.index import noted, purge
-from parquet_bloom.verbs.keys import Keys, stored_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.parallel import Progress, map_in_order, num_threads
 from parquet_bloom.verbs.retrofit import carry_out, raise_refusals
@@ -99,7 +99,7 @@ class TableErasure:
     unknown: Sequence[UnsupportedError] = ()
     """Why it is not known of files whether they are of the chosen partitions."""
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
-    stored: dict[LeafColumn, PlainKeys] = dataclasses.field(default_factory=dict)
+    stored: dict[LeafColumn, KeySet] = dataclasses.field(default_factory=dict)
     """The keys as each leaf stores them."""
     stale: list[FailedFile] = dataclasses.field(default_factory=list)
     seen: set[str] = dataclasses.field(default_factory=set)
@@ -233,9 +233,9 @@ class TableErasure:
                 raise UnsupportedError(f"it has rows with the keys, and {reason}")
             return deleted_rows(self.table.snapshot, file, footer)
 
-    def _stored(self, leaf: LeafColumn) -> PlainKeys:
+    def _stored(self, leaf: LeafColumn) -> KeySet:
         if leaf not in self.stored:
-            self.stored[leaf] = stored_keys(leaf, self.keys, self.timezone)
+            self.stored[leaf] = exact_keys(leaf, self.keys, self.timezone)
         return self.stored[leaf]
 
     def _noted(self, planned: Sequence[_Task], dry_run: bool) -> list[_Task]:

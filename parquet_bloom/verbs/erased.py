@@ -37,11 +37,12 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.tables import HistoricTable, fsspec_options, open_history, root_of
 from parquet_bloom.tables.roots import Root
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.erase_ledger import HASHED, read_ledger, secret_of
 from parquet_bloom.verbs.erased_files import ErasedColumn, Searched, search_file
 from parquet_bloom.verbs.erased_keys import LEAST, ClearKeys, HashedKeys, Wanted
-from parquet_bloom.verbs.keys import Keys, read_keys, require_no_null
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
+from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 
 MOST_NAMED = 20
 """Keys that a row names."""

@@ -20,15 +20,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 from parquet_bloom.errors import CorruptFileError, LiteralError
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.values.arrays import PlainKeys, plain_value
+from parquet_bloom.values.arrays import plain_value
 from parquet_bloom.values.encoding import decode_plain
+from parquet_bloom.values.key_sets import KeySet
+from parquet_bloom.values.stored_keys import Keys, exact_keys
 from parquet_bloom.verbs.erase_ledger import key_names
-from parquet_bloom.verbs.keys import Keys, plain_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +84,7 @@ class ClearKeys:
         self.names: Sequence[str] = key_names(keys, None)
         raw = [_raw(*both) for both in zip(keys.shown, self.names, strict=True)]
         self.short = frozenset(number for number, one in enumerate(raw) if len(one) < LEAST)
-        self._stored: dict[LeafColumn, tuple[PlainKeys, dict[bytes, int]]] = {}
+        self._stored: dict[LeafColumn, KeySet] = {}
         self._whole: dict[object, set[int]] = {}
         self._needles: dict[bytes, tuple[int, bool]] = {}
         self._prefixes: Any = None
@@ -94,17 +96,16 @@ class ClearKeys:
     def learn(self, leaf: LeafColumn) -> None:
         """Note how a leaf stores the keys. Raises what comparing them raises."""
         if leaf not in self._stored:
-            entries = plain_entries(leaf, self._keys, self._timezone)
-            keys = PlainKeys(leaf, entries.values, has_nan=bool(entries.nans))
-            owners = {plain_value(entries.values, at): owner for at, owner in enumerate(entries.owners)}
-            self._stored[leaf] = keys, owners
+            self._stored[leaf] = exact_keys(leaf, self._keys, self._timezone)
 
     def learn_forms(self, leaf: LeafColumn) -> None:
         """Learn a leaf of the column, and how its values are written elsewhere; not while others search."""
         if leaf in self._stored:
             return
         self.learn(leaf)
-        for plain, number in self._stored[leaf][1].items():
+        stored = self._stored[leaf].exact
+        for at, number in enumerate(stored.owners):
+            plain = plain_value(stored.values, at)
             if len(plain.replace(b"\0", b"")) >= _TELLING and number not in self.short:
                 self._needles.setdefault(plain, (number, False))
             for form in forms_of(decode_plain(leaf, plain)):
@@ -119,16 +120,7 @@ class ClearKeys:
 
     def in_array(self, leaf: LeafColumn, values: pa.Array) -> set[int]:
         """Find keys among the values of a leaf that was learned, as pages store them."""
-        keys, owners = self._stored[leaf]
-        found = values.filter(keys.found_in(values)).unique()
-        plain = (plain_value(found, at) for at in range(len(found)))
-        return {number for one in plain for number in self._owners(leaf, owners, one)}
-
-    def _owners(self, leaf: LeafColumn, owners: dict[bytes, int], plain: bytes) -> set[int]:
-        if plain in owners:
-            return {owners[plain]}
-        found = {number for form in forms_of(decode_plain(leaf, plain)) for number in self._whole.get(form, ())}
-        return found or set(range(len(self.names))) if len(self.names) == 1 else found or {-1}
+        return set(chain.from_iterable(self._stored[leaf].owners_of(values.unique())))
 
     def equal(self, value: object) -> set[int]:
         """Find the keys that are this value, or its text."""

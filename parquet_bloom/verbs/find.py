@@ -20,8 +20,6 @@ from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.schema import (
-    BYTE_ARRAY,
-    FIXED,
     ColumnPath,
     LeafColumn,
     format_path,
@@ -38,17 +36,17 @@ from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.tables.snapshots import leaf_at
 from parquet_bloom.values.arrays import numbers_as_arrow
-from parquet_bloom.values.encoding import parse_literal
 from parquet_bloom.values.interchange import plain_type
+from parquet_bloom.values.stored_keys import Keys, literals_of
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.common_columns import CommonColumns, Footers, Group, Kept
 from parquet_bloom.verbs.declared import Declared
-from parquet_bloom.verbs.keys import Keys, read_keys
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.matching_rows import RowReader, RowTest
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress, num_threads
 from parquet_bloom.verbs.prune import FileEvaluator, Schemas
+from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.streams import Stream
 
 if TYPE_CHECKING:
@@ -395,7 +393,7 @@ class _KeysTest(RowTest):
         keys = search.keys
         points = _points_of_all(search.path, self._column, keys) if keys.is_exact else None
         self._points = (
-            key_points(search.path, self._column, _literals(keys, self._column), timezone=search.timezone)
+            key_points(search.path, self._column, literals_of(keys, self._column.leaf), timezone=search.timezone)
             if points is None
             else points
         )
@@ -405,7 +403,7 @@ class _KeysTest(RowTest):
         if leaf is None or leaf.is_repeated or group.keys is None:
             return []  # what is known of all rows together proved nothing either
         keys, reader = self._search.bound(leaf)
-        return [] if keys.unprovable or keys.wide.owners or reader.why_no_pages(footer) else [leaf]
+        return [] if keys.unusable or keys.wide.owners or reader.why_no_pages(footer) else [leaf]
 
     def _leaf(self, footer: Footer) -> LeafColumn | None:
         return leaf_at(footer, self._path, self._search.snapshot)
@@ -420,18 +418,6 @@ class _KeysTest(RowTest):
     def mask(self, group: Group, columns: Mapping[ColumnPath, Any]) -> Any:
         points = self._points if group.keys is None else self._points.take(numbers_as_arrow(array("q", group.keys)))
         return key_filter(self._path, self._column, points.drop_null()).mask(columns)
-
-
-def _literals(keys: Keys, column: Typed) -> Iterator[Any]:
-    """Yield keys as literals; text is parsed as the column's type. None for what no value equals."""
-    takes_empty = column.leaf is not None and column.leaf.physical_type in (BYTE_ARRAY, FIXED)
-    for key in keys.literals:
-        if not keys.are_text or column.leaf is None:
-            yield key
-        elif key == "" and not takes_empty:
-            yield None
-        else:
-            yield parse_literal(column.leaf, str(key))
 
 
 def _points_of_all(path: ColumnPath, column: Typed, keys: Keys) -> Any:

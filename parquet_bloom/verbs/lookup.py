@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate, chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parquet_bloom import _kernel
@@ -31,16 +32,21 @@ from parquet_bloom.results import NOT_UNICODE, FailedFile, in_unicode
 from parquet_bloom.storage.cache import SHARED, Cache, cached_filters, filter_of, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
 from parquet_bloom.tables.placement import Columns, Unknown
 from parquet_bloom.tables.snapshots import TableFiles, leaf_at
+from parquet_bloom.values.arrays import indexes_of
 from parquet_bloom.values.encoding import why_uncountable
+from parquet_bloom.values.interchange import python_values
+from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.statistics import StatisticsReader
+from parquet_bloom.values.stored_keys import Keys, key_set
 from parquet_bloom.verbs.checks import Check, Checks
-from parquet_bloom.verbs.keys import Keys, KeySet, indexes_of, key_set, python_values, read_keys, write_candidates
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress, num_threads
+from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.streams import Stream
 from parquet_bloom.verbs.verdicts import MIGHT_MATCH, FileVerdict, Pruning, RowGroupVerdict
 
@@ -161,16 +167,17 @@ class Search:
 
     def bound(self, leaf: LeafColumn) -> tuple[KeySet, StatisticsReader]:
         """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
-        if self._last is not None and self._last[0] is leaf:  # most files share one; to hash it takes longer
-            return self._last[1:]
-        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, self.timezone, self.is_rebasing
+        last = self._last  # of another thread, perhaps, by the next line
+        if last is not None and last[0] is leaf:  # most files share one; to hash it takes longer
+            return last[1:]
+        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.text_rule, self.timezone, self.is_rebasing
         if leaf not in self.readers:
             if kind not in self.sets:
                 as_read = _without_calendar(leaf) if self.is_rebasing else leaf
                 self.sets[kind] = key_set(as_read, self.keys, self.timezone)
             self.readers[leaf] = StatisticsReader(leaf)
-        self._last = leaf, self.sets[kind], self.readers[leaf]
-        return self._last[1:]
+        last = self._last = leaf, self.sets[kind], self.readers[leaf]
+        return last[1:]
 
     def note_type(self, leaf: LeafColumn) -> None:
         """Note the type of the column in a file, whether or not the keys fit it."""
@@ -236,7 +243,7 @@ def _by_other_formats(filters: Sequence[FileFilter], leaf: LeafColumn, search: S
     if not answers or why_uncountable(leaf):
         return None
     may_hold = bytearray(map(all, zip(*answers, strict=True)))
-    for key in search.bound(leaf)[0].unprovable:
+    for key in search.bound(leaf)[0].unusable:
         may_hold[key] = 1
     return may_hold
 
@@ -271,7 +278,7 @@ def _by_index(sources: Iterable[Source], search: Search, log: RequestLog | None)
         search.note_type(leaf)
         with contextlib.suppress(LiteralError):
             keys, _ = search.bound(leaf)
-            if not keys.unprovable and not why_uncountable(leaf):
+            if not keys.unusable and not why_uncountable(leaf):
                 if not probed or probed[-1][1] is not keys:
                     hashes.update(dict.fromkeys(array("Q", keys.hashes + keys.wide.hashes)))
                     if len(hashes) > _MOST_HASHES:
@@ -310,7 +317,7 @@ def _by_table(sources: Sequence[Source], search: Search) -> set[Source]:
         keys, _ = search.bound(leaf)
     except LiteralError:
         return set()  # which files may understand
-    if keys.unprovable or keys.wide.owners:
+    if keys.unusable or keys.wide.owners:
         return set()
     bounds = zip(sources, recorded.bounds(leaf), strict=True)
     return {source for source, known in bounds if known is not None and operator.eq(*keys.within(known))}
@@ -357,7 +364,7 @@ def _search_row_group(
     """Return what is found in a row group; `bloom` is its filter, or why it has none that proves anything."""
     start, stop = run
     wide = keys.wide.owners
-    found: list[Hit | _Checked] = [Hit(row_group, keys.unprovable, keys.why_unprovable)] if keys.unprovable else []
+    found: list[Hit | _Checked] = [Hit(row_group, keys.unusable, keys.why_unusable)] if keys.unusable else []
     if start == stop and not wide:
         return found
     if not isinstance(bloom, str) and stop - start >= _SURE and (search.warns or search.budget is not None):
@@ -474,7 +481,14 @@ class Lookup(Stream):
 
     def write(self, path: str) -> int:
         """Write the candidates to a new Parquet file as they come; return how many there are."""
-        return write_candidates(iter(self), self.schema, path)
+        from pyarrow import parquet
+
+        rows = 0
+        with new_file(Path(path)) as file, parquet.ParquetWriter(file, self.schema) as writer:
+            for batch in self:
+                rows += batch.num_rows - batch.column("path").null_count
+                writer.write_batch(batch)
+        return rows
 
 
 def _verdict(source: Source, row_groups: set[int | None]) -> FileVerdict:

@@ -28,9 +28,8 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
-from parquet_bloom.values.interchange import values_of
+from parquet_bloom.values.interchange import python_values, values_of
 from parquet_bloom.values.literals import normalize_literal
-from parquet_bloom.verbs.keys import python_values
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
 

@@ -45,7 +45,7 @@ from parquet_bloom.predicates.tree import normalized
 from parquet_bloom.tables import FileIndex, LiveFile
 from parquet_bloom.values.encoding import encode_literal, parse_literal
 from parquet_bloom.verbs import sql
-from parquet_bloom.verbs.keys import read_keys
+from parquet_bloom.verbs.reading_keys import read_keys
 
 OFTEN = 64 * 1024
 """Longer inputs find nothing that shorter ones do not, and take long."""

@@ -25,7 +25,7 @@ from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.spark import erasing, retrofit
 from parquet_bloom.verbs.erase import erase_from_table
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased
-from parquet_bloom.verbs.keys import read_keys
+from parquet_bloom.verbs.reading_keys import read_keys
 from tests.support import engines
 
 pytestmark = pytest.mark.spark

@@ -27,7 +27,8 @@ from parquet_bloom import absent, add, erase, find, lookup
 from parquet_bloom.errors import LiteralError, PredicateError, UnsupportedError
 from parquet_bloom.values.encoding import literal_text
 from parquet_bloom.values.literals import normalize_literal
-from parquet_bloom.verbs.keys import Keys, read_keys
+from parquet_bloom.values.stored_keys import Keys
+from parquet_bloom.verbs.reading_keys import read_keys
 
 # ---- columns -----------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from parquet_bloom.predicates.tree import Comparison
 from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import RequestLog
 from parquet_bloom.verbs import checks
-from parquet_bloom.verbs.keys import read_keys
+from parquet_bloom.verbs.reading_keys import read_keys
 
 quick = settings(deadline=None, max_examples=2 * EXAMPLES, suppress_health_check=list(HealthCheck))
 

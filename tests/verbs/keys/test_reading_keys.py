@@ -19,7 +19,9 @@ from lazily import pd
 
 import parquet_bloom
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError
-from parquet_bloom.verbs.keys import is_null, read_keys, write_candidates
+from parquet_bloom.values.stored_keys import is_null
+from parquet_bloom.verbs.lookup import Lookup
+from parquet_bloom.verbs.reading_keys import read_keys
 
 
 @pytest.mark.parametrize(
@@ -209,10 +211,10 @@ SCHEMA = pa.schema([("key", pa.int64()), ("path", pa.string())])
 def test_candidates_are_written_and_counted(tmp_path: Path) -> None:
     target = str(tmp_path / "out.parquet")
     batches = [pa.record_batch([[1, 2], ["a", None]], schema=SCHEMA), pa.record_batch([[3], ["b"]], schema=SCHEMA)]
-    assert write_candidates(iter(batches), SCHEMA, target) == 2
+    assert Lookup(iter(batches), SCHEMA).write(target) == 2
     assert pq.read_table(target)["key"].to_pylist() == [1, 2, 3]
     with pytest.raises(FileExistsError):
-        write_candidates([], SCHEMA, target)
+        Lookup(iter([]), SCHEMA).write(target)
     assert pq.read_table(target).num_rows == 3
 
 
@@ -226,7 +228,7 @@ def test_candidates_are_private_until_they_are_complete(tmp_path: Path, mask: in
 
     before = os.umask(mask)
     try:
-        write_candidates(looked_at(), SCHEMA, str(tmp_path / "out.parquet"))
+        Lookup(looked_at(), SCHEMA).write(str(tmp_path / "out.parquet"))
     finally:
         os.umask(before)
     (path,) = tmp_path.iterdir()
@@ -239,7 +241,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        write_candidates(failing(), SCHEMA, str(tmp_path / "out.parquet"))
+        Lookup(failing(), SCHEMA).write(str(tmp_path / "out.parquet"))
     assert not list(tmp_path.iterdir())
 
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from parquet_bloom import _kernel
 from parquet_bloom.format.schema import LeafColumn, PhysicalType
-from parquet_bloom.values import matching
-from parquet_bloom.values.matching import KeyTable
+from parquet_bloom.values import key_sets
+from parquet_bloom.values.key_sets import KeySet, MetKeys
 
 LEAF = LeafColumn(("x",), 0, PhysicalType.BYTE_ARRAY, None, None, ())
 
 
 def met(keys: list[bytes], *stored: list[bytes | None]) -> list[bool]:
     seen = bytearray(len(keys))
-    table = KeyTable(LEAF, pa.array(keys, pa.binary()), range(len(keys)), (), seen)
+    table = MetKeys(KeySet(pa.array(keys, pa.binary()), range(len(keys)), leaf=LEAF), seen)
     for values in stored:
         column = pa.array(values, pa.binary())
         before = seen.copy()
@@ -49,7 +49,7 @@ def test_keys_are_met_by_their_values(
 
     with pytest.MonkeyPatch.context() as patch:
         if num_hashes:
-            patch.setattr(matching, "hash_values", few)
+            patch.setattr(key_sets, "hash_values", few)
         assert met(keys, [*first, None], second) == [key in first or key in second for key in keys]
 
 

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
-from parquet_bloom.verbs.keys import KeySet, _converted, _one_by_one, key_set, read_keys
+from parquet_bloom.values.key_sets import KeySet
+from parquet_bloom.values.stored_keys import _all_at_once, _one_by_one, key_set
+from parquet_bloom.verbs.reading_keys import read_keys
 
 INT32, INT64, FIXED = PhysicalType.INT32, PhysicalType.INT64, PhysicalType.FIXED_LEN_BYTE_ARRAY
 BYTES, FLOAT, DOUBLE = PhysicalType.BYTE_ARRAY, PhysicalType.FLOAT, PhysicalType.DOUBLE
@@ -72,12 +74,12 @@ CASES = list(cases())
 
 
 def content(keys: KeySet) -> tuple[Any, ...]:
-    assert len(keys.hashes) == 8 * len(keys.points) == 8 * len(keys.owners)
+    assert len(keys.hashes) == 8 * len(keys.places) == 8 * len(keys.owners)
     assert len(keys.wide.hashes) == 8 * len(keys.wide.owners)
-    assert all(keys.points[at] <= keys.points[at + 1] for at in range(len(keys.points) - 1))
-    points = [(point, keys.owners[at], keys.hashes[8 * at : 8 * at + 8]) for at, point in enumerate(keys.points)]
+    assert all(keys.places[at] <= keys.places[at + 1] for at in range(len(keys.places) - 1))
+    points = [(point, keys.owners[at], keys.hashes[8 * at : 8 * at + 8]) for at, point in enumerate(keys.places)]
     wide = [(owner, keys.wide.hashes[8 * at : 8 * at + 8]) for at, owner in enumerate(keys.wide.owners)]
-    return sorted(points), sorted(wide), sorted(keys.unprovable), bool(keys.why_unprovable)
+    return sorted(points), sorted(wide), sorted(keys.unusable), bool(keys.why_unusable)
 
 
 @settings(max_examples=1500)
@@ -102,11 +104,11 @@ def test_common_types_are_converted_all_at_once() -> None:
         (leaf(DOUBLE), pa.array([0.5, 0.0])),
         (leaf(INT32, LogicalType("DATE")), pa.array([1, 2], pa.date32())),
     ):
-        assert _converted(column, read_keys(values, "c")) is not None
+        assert _all_at_once(column, read_keys(values, "c"), None) is not None
 
 
 def test_very_many_keys_stay_in_arrow() -> None:
     found = key_set(leaf(INT64), read_keys(pa.array(range(100_000, 0, -1)), "c"), None)
-    assert not isinstance(found.points, list)
-    assert (found.points[0], found.points[99_999], found.owners[0]) == (1, 100_000, 99_999)
+    assert not isinstance(found.places, list)
+    assert (found.places[0], found.places[99_999], found.owners[0]) == (1, 100_000, 99_999)
     assert key_set(leaf(INT64), read_keys(pa.array(range(9)), "c"), None).owners == range(9)
