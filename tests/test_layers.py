@@ -164,6 +164,23 @@ def test_every_library_has_its_door(library: str) -> None:
     assert using <= DOORS[library]
 
 
+VALUES = {"hash_fixed", "hash_variable", "order", "run_between", "meet", "prefixes"}
+"""What the kernel does with values; Paimon's filters hash texts as Parquet's do."""
+
+
+def test_only_values_turns_values_into_bytes() -> None:
+    hashing = {
+        name
+        for name, tree in FILES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in VALUES and ast.unparse(node.value) == "_kernel"
+    }
+    assert {"values.arrays", "values.key_sets"} <= hashing
+    assert {name for name in hashing if room_of(name) != "values"} == {"filters.paimon"}
+    packing = {room_of(name) for name, tree in FILES.items() if "struct" in imports(tree)}
+    assert not packing & {"predicates", "drawing", "cli"}
+
+
 def loaded_by(code: str) -> set[str]:
     command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())

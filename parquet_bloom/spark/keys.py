@@ -7,7 +7,7 @@ import pickle
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parquet_bloom.errors import ColumnNotFoundError
@@ -16,7 +16,6 @@ from parquet_bloom.spark.session import is_connect
 from parquet_bloom.spark.tasks import packed_batches, to_arrow
 from parquet_bloom.values.encoding import literal_text
 from parquet_bloom.values.interchange import python_values
-from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.reading_keys import read_keys
 
@@ -150,7 +149,6 @@ class KeyPart:
 
     keys: Keys
     shown: pa.Array
-    sets: dict[Any, KeySet] = field(default_factory=dict)
 
 
 class ShippedKeys(Protocol):

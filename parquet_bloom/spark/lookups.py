@@ -227,7 +227,6 @@ class LookupTask:
             timezone=self.timezone,
             snapshot=snapshot,
             storage_options=options,
-            sets=part.sets,
             view=self.view,
             budget=budget,
             is_rebasing=self.is_rebasing,

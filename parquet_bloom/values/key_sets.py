@@ -32,7 +32,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ParquetBloomError
@@ -79,12 +79,12 @@ class HashedKeys:
 class KeySet(HashedKeys):
     """Keys as one type of column stores them; see above. It does not change, so threads may share it.
 
-    `values` are in ascending order of `scale`, their places; those in `wide` and `unplaced` have no single one, and
+    `values` are in ascending order of their `places`; those in `wide` and `unplaced` have no single one, and
     those in `unplaced` are only compared with values. Only with `repeats` may a key own several values.
     """
 
     leaf: LeafColumn | None = None
-    scale: pa.Array | list[Key] = field(default_factory=list)
+    places: pa.Array | list[Key] = field(default_factory=list)
     wide: HashedKeys = field(default_factory=HashedKeys)
     unplaced: HashedKeys = field(default_factory=HashedKeys)
     unusable: Sequence[int] = ()
@@ -107,21 +107,35 @@ class KeySet(HashedKeys):
 
     # -- filters and bounds --
 
-    @cached_property
-    def places(self) -> Sequence[Key]:
-        """The places of `values` on the column's scale, ascending, as a sequence to bisect."""
-        return self.scale if isinstance(self.scale, list) else _to_bisect(self.scale)
-
     def within(self, known: ColumnStatistics) -> tuple[int, int]:
         """Return start and stop of the places that statistics leave open."""
-        if known.is_all_null:
+        if known.is_all_null or not self.owners:
             return 0, 0
-        places = self.places
         if known.low is None or known.high is None:
-            return 0, len(places)
-        if isinstance(places, _Bytes):
-            return places.between(known.low, known.high)
-        return bisect_left(places, known.low), bisect_right(places, known.high)
+            return 0, len(self.owners)
+        return self._between(known.low, known.high)
+
+    @cached_property
+    def _between(self) -> Callable[[Key, Key], tuple[int, int]]:
+        """The function that returns start and stop of the places that are neither below a key nor above another."""
+        import pyarrow as pa
+
+        places: Any = self.places
+        if isinstance(places, pa.Array):
+            if places.type == pa.large_binary():
+                _, offsets, data = places.buffers()
+                return lambda low, high: _kernel.run_between(
+                    offsets, 8, data or b"", places.offset, len(places), low, high
+                )
+            form = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}.get(places.type)
+            if form is not None:
+                places = memoryview(content(places)).cast(form)  # type: ignore[call-overload]
+            elif len(places) <= _LISTED:
+                places = places.to_pylist()
+            else:
+                every, at = range(len(places)), _getter(places)
+                return lambda low, high: (bisect_left(every, low, key=at), bisect_right(every, high, key=at))
+        return lambda low, high: (bisect_left(places, low), bisect_right(places, high))
 
     def owners_by_hash(self) -> dict[int, list[int]]:
         """Return the indexes of the keys that each hash is of."""
@@ -134,27 +148,32 @@ class KeySet(HashedKeys):
     # -- values --
 
     def mask(self, values: pa.Array) -> pa.BooleanArray:
-        """Return which values, as pages store them, equal a key; nulls do not. Raises as `exact` does."""
+        """Return which values, as pages store them, equal a key; nulls do not. Raises as `require_exact` does."""
         import pyarrow.compute as pc
 
         found = pc.is_in(self.comparable(values), self._distinct)
         return pc.or_(found, self.are_nan(values)) if self.nans else found
 
     def owners_of(self, values: pa.Array) -> Iterator[Sequence[int]]:
-        """Yield the indexes of the keys that each of some values equals. Raises as `exact` does."""
+        """Yield the indexes of the keys that each of some values equals. Raises as `require_exact` does."""
         for value, is_nan_ in zip(self.comparable(values).to_pylist(), self.are_nan(values).to_pylist(), strict=True):
             yield self.nans if is_nan_ else self._owners_by_value.get(value, ())
 
-    @cached_property
-    def exact(self) -> HashedKeys:
-        """All values that equal a key, but for NaN.
+    def require_exact(self) -> KeySet:
+        """Return these keys.
 
-        Raises `UnsupportedError` if engines disagree about a key, and `LiteralError` if the column has no such values.
+        Raises `UnsupportedError` if engines disagree about one, and `LiteralError` if the column cannot hold one.
         """
-        import pyarrow as pa
-
         if self.refusal is not None:
             raise self.refusal.with_traceback(None)
+        return self
+
+    @cached_property
+    def exact(self) -> HashedKeys:
+        """All values that equal a key, but for NaN. Raises as `require_exact` does."""
+        import pyarrow as pa
+
+        self.require_exact()
         if not self.unplaced.owners:
             return self
         values = pa.concat_arrays([self.values, self.unplaced.values])
@@ -217,46 +236,12 @@ def _unscaled(plain: bytes) -> int:
     return int.from_bytes(plain, "big", signed=True)
 
 
-# ---- places to bisect --------------------------------------------------------------------
-
-
-def _to_bisect(places: pa.Array) -> Sequence[Key]:
-    import pyarrow as pa
-
-    forms: dict[Any, Literal["i", "q", "d"]] = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
-    if (form := forms.get(places.type)) is not None:
-        return memoryview(content(places)).cast(form)
-    if places.type == pa.large_binary():
-        return _Bytes(places)
-    return _Places(places) if len(places) > _LISTED else places.to_pylist()
+def _getter(places: pa.Array) -> Callable[[int], Key]:
+    return lambda number: places[number].as_py()
 
 
 _LISTED = 64 * 1024
-"""So many places are kept as Python objects, which is faster; more are left in Arrow, which takes less memory."""
-
-
-class _Places(Sequence[Any]):
-    """An Arrow array as a sequence to bisect."""
-
-    def __init__(self, values: pa.Array) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._values[index].as_py()
-
-
-class _Bytes(_Places):
-    """The same of large_binary values."""
-
-    def between(self, low: bytes, high: bytes) -> tuple[int, int]:
-        """Return start and stop of the values that are neither below `low` nor above `high`."""
-        if not len(self):
-            return 0, 0
-        _, offsets, data = self._values.buffers()
-        return _kernel.run_between(offsets, 8, data or b"", self._values.offset, len(self), low, high)
+"""So many decimals are kept as Python objects, which is faster; more are left in Arrow, which takes less memory."""
 
 
 # ---- which keys were met -----------------------------------------------------------------
@@ -266,7 +251,7 @@ class MetKeys:
     """Which of very many keys were met among the values of arrays; `seen` has a byte for each key.
 
     The keys' hashes are a table for the kernel, made once; a value whose hash is a key's is then compared with the key.
-    It may be used by many threads. Raises as `KeySet.exact` does.
+    It may be used by many threads. Raises as `KeySet.require_exact` does.
     """
 
     def __init__(self, keys: KeySet, seen: bytearray) -> None:

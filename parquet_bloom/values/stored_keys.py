@@ -57,9 +57,25 @@ class Keys:
     literals: Sequence[object]
     is_exact: bool = True
     are_text: bool = False
+    _stored: dict[Any, KeySet] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.shown)
+
+    def __reduce__(self) -> Any:
+        """Leave out what is made from the rest."""
+        return Keys, (self.shown, self.literals, self.is_exact, self.are_text)
+
+    def stored_in(self, leaf: LeafColumn, timezone: str | None, *, exactly: bool = False) -> KeySet:
+        """Return the keys as a leaf stores them, made once for each type.
+
+        Raises `LiteralError` for a key that the leaf cannot be compared with; with `exactly`, also as `require_exact`.
+        """
+        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.text_rule, timezone
+        if kind not in self._stored:
+            self._stored[kind] = key_set(leaf, self, timezone)
+        found = self._stored[kind]
+        return found.require_exact() if exactly else found
 
 
 def is_null(literal: object) -> bool:
@@ -92,13 +108,6 @@ def key_set(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
         made = _one_by_one(leaf, keys, timezone)
     if leaf.text_rule:
         made.refusal = UnsupportedError(f"column {leaf.name}: {leaf.text_rule}")
-    return made
-
-
-def exact_keys(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet:
-    """Return the same to compare with values. Raises `LiteralError` too, and what `KeySet.exact` raises."""
-    made = key_set(leaf, keys, timezone)
-    _ = made.exact
     return made
 
 
@@ -171,7 +180,7 @@ class _Stored:
             plain_array(self.leaf, [plain for _, plain, _ in self.placed]),
             owners,
             leaf=self.leaf,
-            scale=[place for place, _, _ in self.placed],
+            places=[place for place, _, _ in self.placed],
             wide=self._values(self.wide),
             unplaced=self._values(self.unplaced),
             unusable=self.unusable,
@@ -238,7 +247,7 @@ def _all_at_once(leaf: LeafColumn, keys: Keys, timezone: str | None) -> KeySet |
         owners = order if owners is None else owners.take(order)
     values = _as_stored(leaf, stored)
     require_stored(leaf, values.type)
-    made = KeySet(values, range(len(values)) if owners is None else indexes_of(owners), leaf=leaf, scale=places)
+    made = KeySet(values, range(len(values)) if owners is None else indexes_of(owners), leaf=leaf, places=places)
     if entries.wide is not None and entries.wide_owners is not None and len(entries.wide):
         made.wide = HashedKeys(entries.wide, indexes_of(entries.wide_owners))
         made.refusal = _refusal(leaf, keys.shown[made.wide.owners[0]])

@@ -21,7 +21,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.filters.index_folder import folder_at, folders_of, indexes_above
 from parquet_bloom.filters.stored import index_of
 from parquet_bloom.format.footer import read_footer
-from parquet_bloom.format.schema import LeafColumn, format_path, parse_path
+from parquet_bloom.format.schema import format_path, parse_path
 from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.results import FailedFile, Table, count_text
 from parquet_bloom.storage.cache import Cache
@@ -31,8 +31,7 @@ from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.detect import STREAMING, table_around
 from parquet_bloom.tables.spark_sink import LOG_FOLDER
-from parquet_bloom.values.key_sets import KeySet
-from parquet_bloom.values.stored_keys import Keys, exact_keys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
 from parquet_bloom.verbs.add_to_table import BATCH, Pace
 from parquet_bloom.verbs.checks import Checks
@@ -485,8 +484,6 @@ def _plans(
         if source in found  # or it is not Parquet
     ]
 
-    known: dict[LeafColumn, KeySet] = {}
-
     def planned(task: tuple[ErasePlan, list[Hit] | Exception]) -> ErasePlan:
         plan, outcome = task
         if is_left_alone(plan.source, None, any_name):
@@ -495,7 +492,7 @@ def _plans(
             if isinstance(outcome, Exception):
                 raise outcome
             if outcome:
-                _plan_one(plan, search, outcome, known)
+                _plan_one(plan, search, outcome)
         except (ParquetBloomError, OSError) as error:
             plan.kept.clear()
             plan.error = error.with_traceback(None)
@@ -504,16 +501,14 @@ def _plans(
     return list(map_in_order(planned, tasks, num_threads(jobs), threading.Event()))
 
 
-def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit], known: dict[LeafColumn, KeySet]) -> None:
-    """Plan what leaves a file; `known` are the keys as each leaf stores them."""
+def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit]) -> None:
+    """Plan what leaves a file."""
     source = plan.source
     plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
     leaf = source.find_leaf(plan.footer.leaves, search.path)
-    if leaf not in known:
-        known[leaf] = exact_keys(leaf, search.keys, search.timezone)
     numbers = [hit.row_group for hit in hits]
     candidates = None if None in numbers else [number for number in numbers if number is not None]
-    plan_erasure(plan, leaf, known[leaf], candidates)
+    plan_erasure(plan, leaf, search.keys.stored_in(leaf, search.timezone, exactly=True), candidates)
 
 
 def _proved(
@@ -530,7 +525,7 @@ def _proved(
             plan = ErasePlan(now, None)
             plan.footer = run(now, read_footer(now.size, guess=now.footer_guess))
             leaf = now.find_leaf(plan.footer.leaves, search.path)
-            require_no_key(plan, leaf, exact_keys(leaf, search.keys, search.timezone))
+            require_no_key(plan, leaf, search.keys.stored_in(leaf, search.timezone, exactly=True))
         except (ParquetBloomError, OSError) as error:
             return name, describe_error(error)
         return name, None

@@ -47,7 +47,7 @@ from parquet_bloom.tables import (
 )
 from parquet_bloom.tables.snapshots import untouched
 from parquet_bloom.values.key_sets import KeySet
-from parquet_bloom.values.stored_keys import Keys, exact_keys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.add_to_table import Pace, commit_pending
 from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
@@ -99,8 +99,6 @@ class TableErasure:
     unknown: Sequence[UnsupportedError] = ()
     """Why it is not known of files whether they are of the chosen partitions."""
     rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
-    stored: dict[LeafColumn, KeySet] = dataclasses.field(default_factory=dict)
-    """The keys as each leaf stores them."""
     stale: list[FailedFile] = dataclasses.field(default_factory=list)
     seen: set[str] = dataclasses.field(default_factory=set)
     clean: set[str] = dataclasses.field(default_factory=set)
@@ -234,9 +232,7 @@ class TableErasure:
             return deleted_rows(self.table.snapshot, file, footer)
 
     def _stored(self, leaf: LeafColumn) -> KeySet:
-        if leaf not in self.stored:
-            self.stored[leaf] = exact_keys(leaf, self.keys, self.timezone)
-        return self.stored[leaf]
+        return self.keys.stored_in(leaf, self.timezone, exactly=True)
 
     def _noted(self, planned: Sequence[_Task], dry_run: bool) -> list[_Task]:
         """Return the plans that are to be carried out, after noting what came of the others."""

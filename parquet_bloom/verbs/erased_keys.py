@@ -29,7 +29,7 @@ from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.values.arrays import plain_value
 from parquet_bloom.values.encoding import decode_plain
 from parquet_bloom.values.key_sets import KeySet
-from parquet_bloom.values.stored_keys import Keys, exact_keys
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.erase_ledger import key_names
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ClearKeys:
     def learn(self, leaf: LeafColumn) -> None:
         """Note how a leaf stores the keys. Raises what comparing them raises."""
         if leaf not in self._stored:
-            self._stored[leaf] = exact_keys(leaf, self._keys, self._timezone)
+            self._stored[leaf] = self._keys.stored_in(leaf, self._timezone, exactly=True)
 
     def learn_forms(self, leaf: LeafColumn) -> None:
         """Learn a leaf of the column, and how its values are written elsewhere; not while others search."""

@@ -42,7 +42,7 @@ from parquet_bloom.values.encoding import why_uncountable
 from parquet_bloom.values.interchange import python_values
 from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.statistics import StatisticsReader
-from parquet_bloom.values.stored_keys import Keys, key_set
+from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.checks import Check, Checks
 from parquet_bloom.verbs.opening import open_files
 from parquet_bloom.verbs.parallel import Progress, num_threads
@@ -124,7 +124,7 @@ class _Searched(NamedTuple):
 
 @dataclass(slots=True)
 class Search:
-    """What is looked up in each file; `sets` are the keys as each type of column stores them, made when needed."""
+    """What is looked up in each file."""
 
     path: tuple[str, ...]
     keys: Keys
@@ -138,7 +138,6 @@ class Search:
     storage_options: StorageOptions = None
     by_index: dict[Source, Sequence[int]] = field(default_factory=dict)
     """The keys that the index leaves possible in files."""
-    sets: dict[Any, KeySet] = field(default_factory=dict)
     readers: dict[LeafColumn, StatisticsReader] = field(default_factory=dict)
     literals: tuple[Any, ...] | None = None
     findings: Findings = field(default_factory=Findings)
@@ -166,17 +165,14 @@ class Search:
         return None if self.snapshot is None else dict(self.snapshot.unproved_in(columns)).get(self.path[0])
 
     def bound(self, leaf: LeafColumn) -> tuple[KeySet, StatisticsReader]:
-        """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `key_set` does."""
+        """Return the keys for a leaf, and what reads its bounds. Raises `LiteralError` as `stored_in` does."""
         last = self._last  # of another thread, perhaps, by the next line
         if last is not None and last[0] is leaf:  # most files share one; to hash it takes longer
             return last[1:]
-        kind = leaf.physical_type, leaf.type_length, leaf.logical_type, leaf.text_rule, self.timezone, self.is_rebasing
         if leaf not in self.readers:
-            if kind not in self.sets:
-                as_read = _without_calendar(leaf) if self.is_rebasing else leaf
-                self.sets[kind] = key_set(as_read, self.keys, self.timezone)
             self.readers[leaf] = StatisticsReader(leaf)
-        last = self._last = leaf, self.sets[kind], self.readers[leaf]
+        as_read = _without_calendar(leaf) if self.is_rebasing else leaf
+        last = self._last = leaf, self.keys.stored_in(as_read, self.timezone), self.readers[leaf]
         return last[1:]
 
     def note_type(self, leaf: LeafColumn) -> None:

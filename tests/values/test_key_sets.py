@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+import struct
 import sys
 from array import array
+from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,9 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom import _kernel
-from parquet_bloom.format.schema import LeafColumn, PhysicalType
+from parquet_bloom.format.schema import LeafColumn, LogicalType, PhysicalType
 from parquet_bloom.values import key_sets
+from parquet_bloom.values.arrays import key_type
 from parquet_bloom.values.key_sets import KeySet, MetKeys
+from parquet_bloom.values.statistics import ColumnStatistics
+from parquet_bloom.verbs.reading_keys import read_keys
 
 LEAF = LeafColumn(("x",), 0, PhysicalType.BYTE_ARRAY, None, None, ())
 
@@ -51,6 +60,46 @@ def test_keys_are_met_by_their_values(
         if num_hashes:
             patch.setattr(key_sets, "hash_values", few)
         assert met(keys, [*first, None], second) == [key in first or key in second for key in keys]
+
+
+DECIMAL = LeafColumn(("x",), 0, PhysicalType.BYTE_ARRAY, None, LogicalType("DECIMAL", precision=5, scale=1), ())
+OLD = LeafColumn(("x",), 0, PhysicalType.INT96, None, None, ())
+HALF = LeafColumn(("x",), 0, PhysicalType.FIXED_LEN_BYTE_ARRAY, 2, LogicalType("FLOAT16"), ())
+WHOLE = LeafColumn(("x",), 0, PhysicalType.INT64, None, None, ())
+SINGLE = LeafColumn(("x",), 0, PhysicalType.FLOAT, None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("leaf", "keys", "stored", "owners"),
+    [
+        (DECIMAL, [Decimal("0.5"), 2, Decimal("0.5")], [b"\0\5", b"\5", b"\7", None], [{0, 2}, {0, 2}, set(), set()]),
+        (OLD, [datetime(1970, 1, 2, tzinfo=UTC)] * 2, [struct.pack("<qi", 999, 2_440_589), bytes(12)], [{0, 1}, set()]),
+        (OLD, [datetime(1970, 1, 2, tzinfo=UTC)], [struct.pack("<qi", 86_400 * 10**9, 2_440_588)], [{0}]),
+        (HALF, [math.nan, 0.0], [b"\1\x7e", b"\0\x80", b"\0\x3c", None], [{0}, {1}, set(), set()]),
+        (WHOLE, [math.nan, 5], [5, 6, None], [{1}, set(), set()]),
+        (SINGLE, [math.nan, -0.0, 0], [math.nan, 0.0, -0.0, 1.5, None], [{0}, {1, 2}, {1, 2}, set(), set()]),
+    ],
+)
+def test_equal_values_are_met_however_they_are_stored(
+    leaf: LeafColumn, keys: list[Any], stored: list[Any], owners: list[set[int]]
+) -> None:
+    found = read_keys(keys, "x").stored_in(leaf, "UTC", exactly=True)
+    values = pa.array(stored, key_type(leaf))
+    assert list(map(set, found.owners_of(values))) == owners
+    assert found.mask(values).to_pylist() == list(map(bool, owners))
+    seen = bytearray(len(keys))
+    met = MetKeys(found, seen)
+    assert met.meet(values)
+    assert {key for key, flag in enumerate(seen) if flag} == set.union(*owners)
+    assert not met.has_new(values)
+
+
+def test_a_set_of_keys_travels() -> None:
+    found = read_keys([3, 1, 2], "x").stored_in(WHOLE, None)
+    known = ColumnStatistics(3, 0, 2, 9)
+    assert found.mask(pa.array([1, 5])).to_pylist() == [True, False]
+    assert found.within(known) == pickle.loads(pickle.dumps(found)).within(known) == (1, 3)
+    assert found.hashes == pickle.loads(pickle.dumps(found)).hashes
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=300), st.data())
