@@ -26,6 +26,7 @@ from parquet_bloom.spark.session import changed
 from parquet_bloom.spark.stores import SparkOptions, settled
 from parquet_bloom.spark.tasks import name_of
 from parquet_bloom.storage.listing import Source, StorageOptions
+from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator
@@ -279,7 +280,7 @@ def _only_candidates(group: RowGroupVerdict, source: Source, places: set[tuple[s
 def _mask(seen: bytes) -> pa.Array:
     import pyarrow as pa
 
-    return pa.Array.from_buffers(pa.uint8(), len(seen), [None, pa.py_buffer(seen)]).cast(pa.bool_())
+    return numbers_as_arrow(seen, pa.uint8()).cast(pa.bool_())
 
 
 def _joined(rows: DataFrame, path: tuple[str, ...], keys: DataFrame) -> DataFrame:

@@ -97,9 +97,7 @@ def _hash_chunk(chunk: Any) -> bytes:
     if not chunk.null_count:
         return hashes
     # The bytes under nulls are hashed too; dropping their hashes copies less than dropping the values.
-    return bytes(
-        content(pa.Array.from_buffers(pa.uint64(), len(chunk), [None, pa.py_buffer(hashes)]).filter(chunk.is_valid()))
-    )
+    return bytes(content(numbers_as_arrow(hashes, pa.uint64()).filter(chunk.is_valid())))
 
 
 def _chunks(leaf: LeafColumn, array: Any) -> Iterator[Any]:
@@ -137,11 +135,13 @@ def _arrow_types(leaf: LeafColumn) -> tuple[Any, ...]:
     )
 
 
-def numbers_as_arrow(numbers: array[int]) -> pa.Int64Array:
-    """Return numbers, int64, as an Arrow array of the same memory."""
+def numbers_as_arrow(numbers: Any, kind: pa.DataType | None = None) -> pa.Array:
+    """Return numbers in a buffer as an Arrow array of the same memory, of int64 or another type of their width."""
     import pyarrow as pa
 
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+    kind = kind or pa.int64()
+    count = memoryview(numbers).nbytes * 8 // kind.bit_width
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(numbers)])
 
 
 def numbers_of(arrow: pa.Int64Array) -> array[int]:
@@ -175,7 +175,7 @@ def hashes_among(leaf: LeafColumn, array: pa.Array, wanted: pa.UInt64Array) -> s
 
     found: set[int] = set()
     for data in (hash_array(leaf, array), companion_hashes(leaf, array)):
-        hashes = pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
+        hashes = numbers_as_arrow(data, pa.uint64())
         found.update(hashes.filter(pc.is_in(hashes, wanted)).to_pylist())
     return found
 
@@ -191,7 +191,7 @@ def plain_array(leaf: LeafColumn, plain: Iterable[bytes]) -> pa.Array:
     values = list(plain)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array(values, kind)
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(b"".join(values))])
+    return numbers_as_arrow(b"".join(values), kind)
 
 
 def key_type(leaf: LeafColumn) -> Any:

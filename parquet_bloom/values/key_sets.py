@@ -37,7 +37,15 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.format.schema import INT96, LeafColumn
-from parquet_bloom.values.arrays import as_integers, content, hash_values, indexes_of, is_nan, key_type
+from parquet_bloom.values.arrays import (
+    as_integers,
+    content,
+    hash_values,
+    indexes_of,
+    is_nan,
+    key_type,
+    numbers_as_arrow,
+)
 from parquet_bloom.values.encoding import unpack_int96, why_uncountable
 from parquet_bloom.values.ordering import Key
 from parquet_bloom.values.statistics import ColumnStatistics
@@ -70,7 +78,7 @@ class HashedKeys:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        hashes = _numbers(self.hashes, pa.uint64())
+        hashes = numbers_as_arrow(self.hashes, pa.uint64())
         order = pc.array_sort_indices(hashes)
         return content(hashes.take(order)), content(order.cast(pa.uint32()))
 
@@ -263,12 +271,12 @@ class MetKeys:
         self._codes: pa.Array | None = None
         if keys.meaning is not None:
             stored = HashedKeys(self._values, stored.owners)
-        if _has_repeats(_numbers(stored.by_hash[0], pa.uint64())):
+        if _has_repeats(numbers_as_arrow(stored.by_hash[0], pa.uint64())):
             encoded = self._values.dictionary_encode()
             self._values, self._codes = encoded.dictionary, encoded.indices
             stored = HashedKeys(self._values, range(len(self._values)))
         self._hashes, order = stored.by_hash
-        self._order = _numbers(order, pa.uint32())
+        self._order = numbers_as_arrow(order, pa.uint32())
         self._prefixes = _kernel.prefixes(self._hashes)
         self._met = bytearray(len(self._order))
         self._has_met_nan = not keys.nans
@@ -292,7 +300,7 @@ class MetKeys:
             _kernel.mark(self._seen, content(_as_int32(self._keys.nans)))
             self._has_met_nan = True
         values = self._comparable(stored)
-        places, ranks = (_numbers(one, pa.uint32()) for one in self._meetings(values))
+        places, ranks = (numbers_as_arrow(one, pa.uint32()) for one in self._meetings(values))
         if not len(ranks):
             return is_new
         is_same = pc.equal(values.take(places).cast(self._values.type), self._values.take(self._order.take(ranks)))
@@ -319,7 +327,7 @@ class MetKeys:
         import pyarrow.compute as pc
 
         with self._lock:
-            flags = pa.Array.from_buffers(pa.uint8(), len(self._met), [None, pa.py_buffer(self._met)])
+            flags = numbers_as_arrow(self._met, pa.uint8())
             ranks = ranks.filter(pc.equal(flags.take(ranks), 0))
             if not len(ranks):
                 return False
@@ -337,14 +345,7 @@ def _has_repeats(ordered: pa.Array) -> bool:
     return len(ordered) > 1 and bool(pc.any(pc.equal(ordered[:-1], ordered[1:])).as_py())
 
 
-def _numbers(data: Buffer, kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(kind, len(data) * 8 // kind.bit_width, [None, pa.py_buffer(data)])
-
-
 def _as_int32(numbers: Sequence[int]) -> pa.Int32Array:
     import pyarrow as pa
 
-    whole = array("i", numbers)
-    return pa.Array.from_buffers(pa.int32(), len(whole), [None, pa.py_buffer(whole)])
+    return numbers_as_arrow(array("i", numbers), pa.int32())

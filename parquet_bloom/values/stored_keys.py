@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from parquet_bloom import _kernel
 from parquet_bloom.errors import LiteralError, ParquetBloomError, UnsupportedError
 from parquet_bloom.format.schema import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64, LeafColumn
-from parquet_bloom.values.arrays import content, indexes_of, plain_array, require_stored
+from parquet_bloom.values.arrays import content, indexes_of, numbers_as_arrow, plain_array, require_stored
 from parquet_bloom.values.encoding import (
     DECIMAL_DIGITS,
     GREGORIAN_FROM,
@@ -275,7 +275,7 @@ def _order(places: pa.Array) -> pa.Array:
         return order.slice(0, len(order) - places.null_count)  # nulls come last
     _, offsets, data = places.buffers()
     sorted_ = _kernel.order(offsets, 8, data or b"", places.offset, len(places))
-    order = pa.Array.from_buffers(pa.uint32(), len(places), [None, pa.py_buffer(sorted_)])
+    order = numbers_as_arrow(sorted_, pa.uint32())
     return order.filter(places.is_valid().take(order)) if places.null_count else order
 
 
@@ -455,6 +455,6 @@ def _as_stored(leaf: LeafColumn, values: pa.Array) -> pa.Array:
         return pa.array([], pa.binary(leaf.width))
     little = bytes(content(values))
     # Backwards they are big-endian, the last one first.
-    big = pa.Array.from_buffers(pa.binary(16), len(values), [None, pa.py_buffer(little[::-1])])
+    big = numbers_as_arrow(little[::-1], pa.binary(16))
     big = big.take(pa.array(range(len(values) - 1, -1, -1)))
     return big if leaf.width == 16 else pc.binary_slice(big, 16 - leaf.width, 16).cast(pa.binary(leaf.width))

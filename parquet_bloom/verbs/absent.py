@@ -35,6 +35,7 @@ from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.storage.partitions import PARTITION
 from parquet_bloom.tables.stored import stored_columns
+from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.interchange import python_values
 from parquet_bloom.values.key_sets import KeySet, MetKeys
 from parquet_bloom.verbs.checks import Checks
@@ -264,10 +265,7 @@ class _Answer:
         import pyarrow.compute as pc
 
         shown = self._search.keys.shown
-        seen, doubted = (
-            pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags)]).cast(pa.bool_())
-            for flags in (self._seen, self._doubted)
-        )
+        seen, doubted = (numbers_as_arrow(flags, pa.uint8()).cast(pa.bool_()) for flags in (self._seen, self._doubted))
         doubted = pc.and_(doubted, shown.is_valid())  # no file holds NULL as a key
         positions = pc.indices_nonzero(pc.invert(pc.or_(seen, doubted)))
         unknown = pc.and_not(doubted, seen)

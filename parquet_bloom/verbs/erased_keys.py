@@ -26,7 +26,7 @@ from urllib.parse import unquote_to_bytes
 
 from parquet_bloom.errors import CorruptFileError, LiteralError
 from parquet_bloom.format.schema import LeafColumn
-from parquet_bloom.values.arrays import plain_value
+from parquet_bloom.values.arrays import numbers_as_arrow, plain_value
 from parquet_bloom.values.encoding import decode_plain
 from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.stored_keys import Keys
@@ -163,11 +163,11 @@ class ClearKeys:
             for needle in self._needles:
                 by_start.setdefault(needle[:4], []).append(needle)
             starts = b"".join(by_start)
-            self._prefixes = by_start, pa.Array.from_buffers(pa.uint32(), len(by_start), [None, pa.py_buffer(starts)])
+            self._prefixes = by_start, numbers_as_arrow(starts, pa.uint32())
         by_start, wanted = self._prefixes
         for shift in range(4):
             part = data[shift : len(data) - (len(data) - shift) % 4]
-            words = pa.Array.from_buffers(pa.uint32(), len(part) // 4, [None, pa.py_buffer(part)])
+            words = numbers_as_arrow(part, pa.uint32())
             for place in pc.indices_nonzero(pc.is_in(words, wanted)).to_pylist():
                 at = 4 * place + shift
                 for needle in by_start[data[at : at + 4]]:

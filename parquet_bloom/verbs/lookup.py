@@ -37,7 +37,7 @@ from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import LiveFile, Snapshot, fsspec_options
 from parquet_bloom.tables.placement import Columns, Unknown
 from parquet_bloom.tables.snapshots import TableFiles, leaf_at
-from parquet_bloom.values.arrays import indexes_of
+from parquet_bloom.values.arrays import indexes_of, numbers_as_arrow
 from parquet_bloom.values.encoding import why_uncountable
 from parquet_bloom.values.interchange import python_values
 from parquet_bloom.values.key_sets import KeySet
@@ -709,7 +709,7 @@ class _Found:
         seen = bytearray(len(keys))
         for parts in self._parts:
             yield _batch(parts, keys, self._schema, seen)
-        flags = pa.Array.from_buffers(pa.uint8(), len(seen), [None, pa.py_buffer(seen)])
+        flags = numbers_as_arrow(seen, pa.uint8())
         nowhere = Hit(None, indexes_of(pc.indices_nonzero(pc.equal(flags, 0))), NOWHERE)
         yield from batches_of([(None, nowhere)], keys, self._schema)
 
@@ -781,7 +781,7 @@ def _batch(hits: list[_Part], keys: pa.Array, schema: pa.Schema, seen: bytearray
     owners = b"".join(_int32(part) for _, _, part in hits)
     if seen is not None:
         _kernel.mark(seen, owners)
-    indices = pa.Array.from_buffers(pa.int32(), len(owners) // 4, [None, pa.py_buffer(owners)])
+    indices = numbers_as_arrow(owners, pa.int32())
     ends = pa.array(accumulate(len(part) for _, _, part in hits), pa.int32())
     columns = [
         pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, pa.array(values, kind)))

@@ -19,7 +19,7 @@ from parquet_bloom.predicates.binding import comparable_type
 from parquet_bloom.predicates.evaluation import chunk_facts
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.listing import Source
-from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
+from parquet_bloom.values.arrays import hash_array, is_nan, numbers_as_arrow, plain_value
 from parquet_bloom.values.encoding import hash_plain
 from parquet_bloom.values.ordering import Key, key_function
 from parquet_bloom.values.statistics import StatisticsReader
@@ -270,7 +270,7 @@ def _read(column: ColumnSample, number: int, file: FileColumns) -> SampledGroup:
     seen = 0
     for values in chunks.values(group.row_group, leaf, each=True):
         hashes = hash_array(leaf, values)
-        arrays.append(pc.unique(pa.Array.from_buffers(pa.uint64(), len(hashes) // 8, [None, pa.py_buffer(hashes)])))
+        arrays.append(pc.unique(numbers_as_arrow(hashes, pa.uint64())))
         present = values.drop_null()
         seen += len(present)
         for _ in range(min(_DRAWN, len(present))):  # a reservoir of batches: each has its share of the values
