@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parquet_bloom.format.encryption import Decryption
     from parquet_bloom.format.ranges import ByteRange
     from parquet_bloom.format.sbbf import SplitBlockBloomFilter
+    from parquet_bloom.lake import Lake, LakeIndex, open
     from parquet_bloom.predicates.tree import Column, Predicate, col
     from parquet_bloom.results import FailedFile
     from parquet_bloom.storage.cache import Cache
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.index import ColumnIndex, IndexState
     from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect
     from parquet_bloom.verbs.lookup import Lookup, lookup
+    from parquet_bloom.verbs.opening import Reading
     from parquet_bloom.verbs.paimon import Attached
     from parquet_bloom.verbs.parallel import Progress
     from parquet_bloom.verbs.probe import Probe, ProbeAnswer, probe
@@ -123,6 +125,8 @@ _HOMES = {
     "LedgerRow": "verbs.erase_ledger",
     "LedgerStatus": "verbs.erase_ledger",
     "Limits": "storage.drive",
+    "Lake": "lake",
+    "LakeIndex": "lake",
     "LiteralError": "errors",
     "Lookup": "verbs.lookup",
     "MIGHT_MATCH": "verbs.verdicts",
@@ -135,6 +139,7 @@ _HOMES = {
     "ProbeAnswer": "verbs.probe",
     "Progress": "verbs.parallel",
     "Pruning": "verbs.verdicts",
+    "Reading": "verbs.opening",
     "Recovered": "verbs.recover",
     "Report": "verbs.report",
     "RequestLog": "storage.drive",
@@ -169,6 +174,7 @@ _HOMES = {
     "find": "verbs.find",
     "inspect": "verbs.inspect",
     "lookup": "verbs.lookup",
+    "open": "lake",
     "probe": "verbs.probe",
     "prune": "verbs.prune",
     "recover": "verbs.recover",
@@ -212,6 +218,8 @@ __all__ = [
     "IndexedColumn",
     "Inspection",
     "KeyStatus",
+    "Lake",
+    "LakeIndex",
     "LedgerCheck",
     "LedgerHeader",
     "LedgerKeys",
@@ -231,6 +239,7 @@ __all__ = [
     "ProbeAnswer",
     "Progress",
     "Pruning",
+    "Reading",
     "Recovered",
     "Report",
     "RequestLog",
@@ -267,6 +276,7 @@ __all__ = [
     "index",
     "inspect",
     "lookup",
+    "open",
     "paimon",
     "probe",
     "prune",

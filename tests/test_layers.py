@@ -26,6 +26,7 @@ ROOMS = [
     "predicates",
     "drawing",
     "verbs",
+    "lake",
     "spark",
     "cli",
 ]  # from the ground up

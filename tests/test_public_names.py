@@ -27,7 +27,18 @@ VERBS = {
     for name in module.__all__
     if inspect.isfunction(value := getattr(module, name))
 }
-BUILT_IN = {"Any", "Collection", "Iterable", "Iterator", "Literal", "Mapping", "Sequence", *vars(builtins)}
+BUILT_IN = {
+    "Any",
+    "Collection",
+    "Iterable",
+    "Iterator",
+    "Literal",
+    "Mapping",
+    "Self",
+    "Sequence",
+    "Unpack",
+    *vars(builtins),
+}
 OF_ARROW = {"pa", "ds"}
 
 

@@ -375,10 +375,34 @@ def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
     Where many are in one directory they take one listing. Local files and S3 objects are left out: `drive` has told
     of them already.
     """
+    return _changes_in_stores(source for source in sources if not source.is_local and not s3.is_s3(source.fs))
+
+
+def are_as_listed(sources: Iterable[Source], *, local_only: bool = False) -> bool:
+    """Return whether files are as they were listed, and that can be told; those in stores only if they are asked for.
+
+    A local file takes a look at its status, a folder of a store a listing.
+    """
+    remote = []
+    for source in sources:
+        if not source.is_local:
+            remote.append(source)
+        elif not source.is_mtime_stable or not _is_status(source):
+            return False
+    return local_only or not _changes_in_stores(remote)
+
+
+def _is_status(source: Source) -> bool:
+    try:
+        return local_files.version(os.stat(source.path)) == source.version
+    except OSError:
+        return False
+
+
+def _changes_in_stores(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
     folders: dict[tuple[int, str], list[Source]] = {}
     for source in sources:
-        if not source.is_local and not s3.is_s3(source.fs):
-            folders.setdefault((id(source.fs), source.fs._parent(source.path)), []).append(source)
+        folders.setdefault((id(source.fs), source.fs._parent(source.path)), []).append(source)
     changed = {}
     for (_, folder), members in folders.items():
         fs = members[0].fs

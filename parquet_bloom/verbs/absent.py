@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -23,27 +23,25 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
-from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer, Plan
 from parquet_bloom.format.page_index import Page, index_extents, read_pages
 from parquet_bloom.format.schema import LeafColumn, find_leaf, format_path, parse_path
 from parquet_bloom.predicates.binding import why_conflicting
 from parquet_bloom.results import FailedFile
-from parquet_bloom.storage.cache import Cache, footer_of
-from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.cache import footer_of
+from parquet_bloom.storage.drive import RequestLog, changes, drive
+from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.local_files import new_file
 from parquet_bloom.storage.partitions import PARTITION
 from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.interchange import python_values
 from parquet_bloom.values.key_sets import KeySet, MetKeys
-from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.exact import INDEX_WORTH, THREAD_WORTH
 from parquet_bloom.verbs.lookup import Hit, Search, mark, outcomes
-from parquet_bloom.verbs.opening import Opened, open_files
+from parquet_bloom.verbs.opening import Opened, OpenLake, Reading, with_reading
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
 from parquet_bloom.verbs.reading_keys import read_keys
 
@@ -102,24 +100,12 @@ class Absent:
         return len(self)
 
 
+@with_reading
 def absent(
     paths: PathLike | Iterable[PathLike] | Any,
     column: str,
     keys: Any,
-    *,
-    timezone: str | None = None,
-    catalog: str | None = None,
-    as_of: int | str | None = None,
-    index: PathLike | None = None,
-    allow_outside: bool = False,
-    strict: bool = False,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    cache: Cache | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Absent:
     """Return which of `keys` are nowhere in the files, exactly.
 
@@ -135,21 +121,6 @@ def absent(
             table.
         column: The leaf column that holds the keys. It may be in a struct, and not in a list.
         keys: The keys, as for `lookup`.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
-            `db.events`.
-        as_of: An earlier version of a table, or a time in ISO 8601.
-        index: The folder of the index, if it was created with `at=`.
-        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
-            a shallow clone. By default they are errors.
-        strict: Raise for a file that cannot be read, instead of going on with the others.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         An `Absent`. `.errors` are the files that could not be read.
@@ -167,36 +138,18 @@ def absent(
         >>> parquet_bloom.absent("events", "id", [5000, 7, 5001]).positions.to_pylist()
         [0, 2]
     """
+    return absent_lake(OpenLake(paths, **how), column, keys)
+
+
+def absent_lake(lake: OpenLake, column: str, keys: Any) -> Absent:
+    """Return what `absent` does of files that are open."""
     path = parse_path(column)
     read = read_keys(keys, path[-1])
-    opened = open_files(
-        paths,
-        catalog=catalog,
-        as_of=as_of,
-        index=index,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        cache=cache,
-        limits=limits,
-        log=log,
-        allow_outside=allow_outside,
-    )
+    opened = lake.opened()
     declared = Declared.of(opened.table)
-    search = Search(
-        path,
-        read,
-        timezone=timezone,
-        cache=opened.cache,
-        limits=limits,
-        decryption=decryption,
-        snapshot=opened.table.snapshot if opened.table else None,
-        index=opened.index,
-        storage_options=storage_options,
-        view=declared and declared.at(path),
-        checks=Checks(num_threads(None)),
-        budget=0,  # a row group that keys pass by chance is read in any case
-    )
-    return _Answer(search, opened, declared, strict=strict, log=log).after_reading(progress)
+    # No budget: a row group that keys pass by chance is read in any case.
+    search = Search.of(lake, opened, path, read, view=declared and declared.at(path), budget=0)
+    return _Answer(search, opened, declared, strict=lake.strict, log=lake.log).after_reading(lake.progress)
 
 
 @dataclass(frozen=True, eq=False)

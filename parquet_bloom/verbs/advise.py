@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, Unpack
 
 from parquet_bloom.errors import ColumnNotFoundError, LiteralError, PredicateError, describe_error
 from parquet_bloom.filters.readers import Readers, readers_of, settled, settled_of_table
@@ -25,16 +25,15 @@ from parquet_bloom.predicates.parsing import PARAMETER, conditions_in, to_predic
 from parquet_bloom.predicates.tree import And, Comparison, In, Or, Predicate, Text
 from parquet_bloom.predicates.typing import readings
 from parquet_bloom.results import FailedFile, Record, Table, count_text
-from parquet_bloom.storage.cache import Cache, footer_of
-from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.cache import footer_of
+from parquet_bloom.storage.drive import Limits, RequestLog, drive
+from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.wishes import wishes_of
 from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuildable
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.verbs.add_to_table import leaves_of_table
-from parquet_bloom.verbs.opening import Opened, open_files
-from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.opening import Opened, OpenLake, Reading, with_reading
 from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.samples import (
     Bounds,
@@ -137,6 +136,7 @@ class Advice(Table):
         return pictures_of_advice(self.rows) + Table._repr_html_(self)
 
 
+@with_reading
 def advise(
     paths: PathLike | Iterable[PathLike] | Any,
     columns: Sequence[str] | str | None = None,
@@ -149,18 +149,7 @@ def advise(
     price: float | None = None,
     readers: str | Sequence[str] | None = None,
     accept_hazards: bool = False,
-    timezone: str | None = None,
-    catalog: str | None = None,
-    as_of: int | str | None = None,
-    allow_outside: bool = False,
-    jobs: int | None = None,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    cache: Cache | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Advice:
     """Return for each leaf column whether filters are worth adding, and what a lookup then reads.
 
@@ -181,19 +170,6 @@ def advise(
         price: What reading 1 TB (10^12 bytes) costs.
         readers: The engines that read the files, as for `add`, which leaves out columns on which they would lose rows.
         accept_hazards: Leave out none of these.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
-            `db.events`.
-        as_of: An earlier version of a table, or a time in ISO 8601.
-        allow_outside: Also read files that a table's metadata names outside of the table's directory.
-        jobs: Threads. By default one for each processor.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        cache: Keeps footers for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once, and how much metadata.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request of footers.
 
     Returns:
         An `Advice`: a row for each leaf column. `.columns` can be passed to `add`, `.errors` are the files that could
@@ -211,28 +187,45 @@ def advise(
         >>> [(row.column, row.advice) for row in advice]
         [('id', 'has filters'), ('user', 'not worth it')]
     """
+    return advise_lake(
+        OpenLake(paths, **how),
+        columns,
+        where=where,
+        queries=queries,
+        dialect=dialect,
+        keys=keys,
+        fpp=fpp,
+        price=price,
+        readers=readers,
+        accept_hazards=accept_hazards,
+    )
+
+
+def advise_lake(
+    lake: OpenLake,
+    columns: Sequence[str] | str | None = None,
+    *,
+    where: Any = None,
+    queries: PathLike | None = None,
+    dialect: str = "spark",
+    keys: Any = None,
+    fpp: float | None = None,
+    price: float | None = None,
+    readers: str | Sequence[str] | None = None,
+    accept_hazards: bool = False,
+) -> Advice:
+    """Return what `advise` does of files that are open."""
     if sum(one is not None for one in (where, queries, keys)) > 1:
         raise ValueError("give one of where=, queries=, keys=")
     _check(columns, keys, fpp, price)
     known = readers_of(readers, accept_hazards=accept_hazards)
     lookups = _lookups_of_keys(keys, columns) if keys is not None else _lookups(where, queries, dialect)
-    opened = open_files(
-        paths,
-        catalog=catalog,
-        as_of=as_of,
-        index=None,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        cache=cache,
-        limits=limits,
-        log=log,
-        allow_outside=allow_outside,
-    )
-    files, errors = _files(opened, decryption, limits, log)
+    opened = lake.opened()
+    files, errors = _files(opened, lake.decryption, lake.limits, lake.log)
     if opened.table is None:
         known = settled(known, opened.sources)
     else:
-        known = settled_of_table(known, opened.table.snapshot, storage_options)
+        known = settled_of_table(known, opened.table.snapshot, lake.storage_options)
     wanted = None if columns is None else [parse_path(one) for one in _listed(columns)]
     samples = collect(files, wanted)
     _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
@@ -242,7 +235,7 @@ def advise(
     of_interest = {
         path: one for path, one in samples.items() if lookups is None or path in lookups or format_path(path) in wishes
     }
-    sample([one for one in of_interest.values() if not _why_impossible(one)], files, jobs, progress)
+    sample([one for one in of_interest.values() if not _why_impossible(one)], files, lake.jobs, lake.progress)
     size = sum(source.size for source in opened.sources)
     scale = size / max(1, sum(file.source.size for file in files)) if len(opened.sources) > MOST_FILES else 1.0
     rows: list[ColumnAdvice] = []
@@ -252,7 +245,7 @@ def advise(
             continue
         wish = wishes.get(format_path(path))
         values = lookups.get(path) if lookups else None
-        points = list(_points(one.leaf, values, timezone)) if values else None
+        points = list(_points(one.leaf, values, lake.timezone)) if values else None
         if wish is not None and not points:
             points = None  # the table asks for filters, of which rate and size are estimated from its rows
         rate = wish[1] if fpp is None and wish is not None else fpp

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -16,7 +16,6 @@ from parquet_bloom.errors import (
     UnsupportedError,
     describe_error,
 )
-from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.page_index import Page
 from parquet_bloom.format.schema import (
@@ -31,20 +30,18 @@ from parquet_bloom.predicates.parsing import to_predicate
 from parquet_bloom.predicates.rows import RowFilter, Typed, key_filter, key_points, row_filter
 from parquet_bloom.predicates.tree import And, Comparison, In, IsNull, Or, Predicate, normalized
 from parquet_bloom.results import FailedFile
-from parquet_bloom.storage.cache import Cache
-from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.drive import RequestLog
+from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.tables.snapshots import leaf_at
 from parquet_bloom.values.arrays import numbers_as_arrow
 from parquet_bloom.values.interchange import plain_type
 from parquet_bloom.values.stored_keys import Keys, literals_of
-from parquet_bloom.verbs.checks import Checks
 from parquet_bloom.verbs.common_columns import CommonColumns, Footers, Group, Kept
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.lookup import Hit, Search, outcomes
 from parquet_bloom.verbs.matching_rows import RowReader, RowTest
-from parquet_bloom.verbs.opening import open_files
-from parquet_bloom.verbs.parallel import Progress, num_threads
+from parquet_bloom.verbs.opening import OpenLake, Reading, with_reading
+from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.prune import FileEvaluator, Schemas
 from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.streams import Stream
@@ -73,6 +70,7 @@ class Found(Stream):
         self.condition_columns: tuple[str, ...] = tuple(condition_columns)
 
 
+@with_reading
 def find(
     paths: PathLike | Iterable[PathLike] | Any,
     where: Any = None,
@@ -82,20 +80,7 @@ def find(
     columns: Iterable[str] | None = None,
     positions: bool = False,
     limit: int | None = None,
-    timezone: str | None = None,
-    case_sensitive: bool = True,
-    catalog: str | None = None,
-    as_of: int | str | None = None,
-    index: PathLike | None = None,
-    allow_outside: bool = False,
-    strict: bool = False,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    cache: Cache | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Found:
     """Return the rows that match `where`, or whose `column` is one of `keys`, as a stream of Arrow record batches.
 
@@ -118,22 +103,6 @@ def find(
         columns: The columns to return; all by default.
         positions: Also return `path`, `row_group` and `row`, the number of the row in its file, from 0.
         limit: Return at most so many rows.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        case_sensitive: Whether column names must match exactly.
-        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
-            `db.events`.
-        as_of: An earlier version of a table, or a time in ISO 8601.
-        index: The folder of the index, if it was created with `at=`.
-        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
-            a shallow clone. By default they are errors.
-        strict: Raise for a file that cannot be read, instead of going on with the others.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         A `Found`, which can be read once. `.errors` are the files that could not be read, known at the end.
@@ -151,37 +120,35 @@ def find(
         >>> parquet_bloom.find("events", column="id", keys=[7, 5000], positions=True, columns=[]).to_arrow().to_pylist()
         [{'path': 'events/b.parquet', 'row_group': 1, 'row': 501}]
     """
+    return find_lake(
+        OpenLake(paths, **how), where, column=column, keys=keys, columns=columns, positions=positions, limit=limit
+    )
+
+
+def find_lake(
+    lake: OpenLake,
+    where: Any = None,
+    *,
+    column: str | None = None,
+    keys: Any = None,
+    columns: Iterable[str] | None = None,
+    positions: bool = False,
+    limit: int | None = None,
+) -> Found:
+    """Return what `find` does of files that are open."""
     import pyarrow as pa
 
     if (where is None) == (keys is None) or (column is None) != (keys is None):
         raise TypeError("find takes a condition, or a column and its keys")
-    opened = open_files(
-        paths,
-        catalog=catalog,
-        as_of=as_of,
-        index=index,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        cache=cache,
-        log=log,
-        limits=limits,
-        allow_outside=allow_outside,
-    )
+    opened = lake.opened()
     declared = Declared.of(opened.table)
     question: _Condition | _KeysOf
     if keys is None:
         question = _Condition(
-            FileEvaluator(
+            FileEvaluator.of(
+                lake,
+                opened,
                 normalized(to_predicate(where)),
-                timezone=timezone,
-                case_sensitive=case_sensitive,
-                cache=opened.cache,
-                limits=limits,
-                strict=strict,
-                decryption=decryption,
-                log=log,
-                index=opened.index,
-                table=opened.table,
                 view=declared,
                 open_files={},
                 keeps_answers=False,
@@ -190,37 +157,30 @@ def find(
         )
     else:
         assert column is not None
-        question = _KeysOf(
-            Search(
-                path := parse_path(column),
-                read_keys(keys, path[-1]),
-                timezone=timezone,
-                cache=opened.cache,
-                limits=limits,
-                decryption=decryption,
-                snapshot=opened.table.snapshot if opened.table else None,
-                index=opened.index,
-                storage_options=storage_options,
-                view=declared and declared.at(path),
-                checks=Checks(num_threads(None)),
-            ),
-            strict=strict,
-            declared=declared,
-        )
+        path = parse_path(column)
+        view = declared and declared.at(path)
+        search = Search.of(lake, opened, path, read_keys(keys, path[-1]), view=view)
+        question = _KeysOf(search, strict=lake.strict, declared=declared)
     failed: dict[str, FailedFile] = {}
-    kept = question.search(opened.sources, failed, progress=progress, log=log)
-    footers = Footers(opened, declared, decryption, limits, log)
-    files = list(footers.of(kept, failed, strict=strict))
+    kept = question.search(opened.sources, failed, progress=lake.progress, log=lake.log)
+    footers = Footers(opened, declared, lake.decryption, lake.limits, lake.log)
+    files = list(footers.of(kept, failed, strict=lake.strict))
     seen = files + footers.seen(question.schemas) or ([] if declared else footers.any_of(opened.sources))
     if not seen and failed and declared is None:
         return Found(iter(()), pa.schema([]), failed.values())
-    shape = CommonColumns.of(seen, opened, declared, case_sensitive=case_sensitive)
+    shape = CommonColumns.of(seen, opened, declared, case_sensitive=lake.case_sensitive)
     chosen = shape.choose(columns, positions=positions)
     row_test = question.on(shape)
     reader = RowReader(
-        shape=shape, chosen=chosen, test=row_test, positions=positions, strict=strict, limits=limits, log=log
+        shape=shape,
+        chosen=chosen,
+        test=row_test,
+        positions=positions,
+        strict=lake.strict,
+        limits=lake.limits,
+        log=lake.log,
     )
-    batches = reader.batches(files, failed, progress)
+    batches = reader.batches(files, failed, lake.progress)
     return Found(_limited(batches, limit), reader.schema, failed.values(), row_test.names)
 
 

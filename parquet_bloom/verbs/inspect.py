@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -31,10 +31,11 @@ from parquet_bloom.format.footer import Footer, Plan, read_filter, read_footer, 
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import RequestLog, drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import why_uncountable, why_untrusted
+from parquet_bloom.verbs.opening import OpenLake, Reading, with_reading
 from parquet_bloom.verbs.parallel import Progress
 
 FOLD_FPP = 0.01
@@ -127,16 +128,13 @@ class Inspection(Table):
         return pictures_of_filters(self.files) + Table._repr_html_(self)
 
 
+@with_reading
 def inspect(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
     readers: str | Sequence[str] | None = None,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Inspection:
     """Return every filter of the given files, read as a whole, with its real false-positive rate.
 
@@ -148,11 +146,6 @@ def inspect(
         readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: what these
             lose because of filters is in `hazards`. By default the environment variable `PARQUET_BLOOM_READERS` names
             them; where it does not, any release of the last two years may read them.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         An `Inspection`: a row for each filter. `.files` has what is known of each file, `.errors` the damaged files.
@@ -168,15 +161,21 @@ def inspect(
         >>> inspection.errors
         ()
     """
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    return inspect_lake(OpenLake(paths, **how), columns, readers=readers)
+
+
+def inspect_lake(
+    lake: OpenLake, columns: Sequence[str] | str | None = None, *, readers: str | Sequence[str] | None = None
+) -> Inspection:
+    """Return what `inspect` does of files that are open."""
     return inspect_sources(
-        sources,
+        lake.files_to_show(),
         columns,
         readers=readers_of(readers),
-        decryption=decryption,
-        storage_options=storage_options,
-        progress=progress,
-        log=log,
+        decryption=lake.decryption,
+        storage_options=lake.storage_options,
+        progress=lake.progress,
+        log=lake.log,
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
 from parquet_bloom import _kernel
 from parquet_bloom.errors import ColumnNotFoundError, CorruptFileError, LiteralError, UnsupportedError, describe_error
@@ -25,7 +25,7 @@ from parquet_bloom.filters.stored import NO_FILTERS, TableFilters, filters_in_fo
 from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import FilterLocation, Footer, Plan, together, with_tail
 from parquet_bloom.format.sbbf import SplitBlockBloomFilter
-from parquet_bloom.format.schema import LeafColumn, PhysicalType, format_path, parse_path
+from parquet_bloom.format.schema import ColumnPath, LeafColumn, PhysicalType, format_path, parse_path
 from parquet_bloom.predicates.binding import Findings, View, comparable_type, more_telling, why_conflicting
 from parquet_bloom.predicates.evaluation import FileWithFooter
 from parquet_bloom.results import NOT_UNICODE, FailedFile, in_unicode
@@ -44,7 +44,7 @@ from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.statistics import StatisticsReader
 from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.checks import Check, Checks
-from parquet_bloom.verbs.opening import open_files
+from parquet_bloom.verbs.opening import Opened, OpenLake, Reading, with_reading
 from parquet_bloom.verbs.parallel import Progress, num_threads
 from parquet_bloom.verbs.reading_keys import read_keys
 from parquet_bloom.verbs.streams import Stream
@@ -152,6 +152,23 @@ class Search:
     warns: bool = False
     """Whether the log is still to be told if filters cannot help."""
     _last: tuple[LeafColumn, KeySet, StatisticsReader] | None = None
+
+    @classmethod
+    def of(cls, lake: OpenLake, opened: Opened, path: ColumnPath, keys: Keys, **others: Any) -> Search:
+        """Return a search of a lake's files as it reads them."""
+        return cls(
+            path,
+            keys,
+            timezone=lake.timezone,
+            cache=lake.cache,
+            limits=lake.limits,
+            decryption=lake.decryption,
+            snapshot=opened.table.snapshot if opened.table else None,
+            index=opened.index,
+            storage_options=lake.storage_options,
+            checks=Checks(num_threads(lake.jobs)),
+            **others,
+        )
 
     def unprovable(self, file: LiveFile) -> str | None:
         """Return why nothing that is known of a table's file proves the absence of a key, or None."""
@@ -496,24 +513,12 @@ def _verdict(source: Source, row_groups: set[int | None]) -> FileVerdict:
     return FileVerdict(source.name, source.size, tuple(groups))
 
 
+@with_reading
 def lookup(
     paths: PathLike | Iterable[PathLike] | Any,
     column: str,
     keys: Any,
-    *,
-    timezone: str | None = None,
-    catalog: str | None = None,
-    as_of: int | str | None = None,
-    index: PathLike | None = None,
-    allow_outside: bool = False,
-    strict: bool = False,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    cache: Cache | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Lookup:
     """Return which row groups can hold which of `keys`, as a stream of Arrow record batches.
 
@@ -531,21 +536,6 @@ def lookup(
         keys: A list, an Arrow or NumPy array, a Series; a table, a frame or a dict with a column of that name, or only
             one; or a `Path` to a file: Parquet, CSV or TSV with such a column, or text with one key per line. A bare
             `str` or `bytes` is neither.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
-            `db.events`.
-        as_of: An earlier version of a table, or a time in ISO 8601.
-        index: The folder of the index, if it was created with `at=`.
-        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
-            a shallow clone. By default they are kept unread.
-        strict: Raise for a file that cannot be read, instead of keeping it.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once, and how much metadata.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         A `Lookup`, which can be read once. `.errors` are the files that could not be read, known at the end.
@@ -562,36 +552,18 @@ def lookup(
         >>> candidates.select(["key", "path", "row_group"]).to_pylist()
         [{'key': 7, 'path': 'events/b.parquet', 'row_group': 1}, {'key': 5000, 'path': None, 'row_group': None}]
     """
+    return lookup_lake(OpenLake(paths, **how), column, keys)
+
+
+def lookup_lake(lake: OpenLake, column: str, keys: Any) -> Lookup:
+    """Return what `lookup` does of files that are open."""
     path = parse_path(column)
     read = read_keys(keys, path[-1])
-    opened = open_files(
-        paths,
-        catalog=catalog,
-        as_of=as_of,
-        index=index,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        cache=cache,
-        limits=limits,
-        log=log,
-        allow_outside=allow_outside,
-    )
-    search = Search(
-        path,
-        read,
-        timezone=timezone,
-        cache=opened.cache,
-        limits=limits,
-        decryption=decryption,
-        snapshot=opened.table.snapshot if opened.table else None,
-        index=opened.index,
-        storage_options=storage_options,
-        checks=Checks(num_threads(None)),
-        warns=True,
-    )
+    opened = lake.opened()
+    search = Search.of(lake, opened, path, read, warns=True)
     schema = candidates_schema(read.shown.type)
     failed: dict[str, FailedFile] = {}
-    files = _hits(opened.sources, search, failed, strict=strict, progress=progress, log=log)
+    files = _hits(opened.sources, search, failed, strict=lake.strict, progress=lake.progress, log=lake.log)
     found = _Found(files, search, schema)
     return Lookup(found.batches(), schema, opened.sources, opened.table, failed.values(), found.places())
 

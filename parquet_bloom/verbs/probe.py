@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -23,14 +23,14 @@ from parquet_bloom.format.sbbf import SplitBlockBloomFilter
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.predicates.binding import more_telling
 from parquet_bloom.results import Record, Table, count_text
-from parquet_bloom.storage.drive import RequestLog, changes, drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find
+from parquet_bloom.storage.drive import changes, drive
+from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.encoding import Encodings, encode_literal, literal_text, parse_literal
 from parquet_bloom.values.interchange import python_values, values_of
 from parquet_bloom.values.literals import normalize_literal
-from parquet_bloom.verbs.parallel import Progress
+from parquet_bloom.verbs.opening import OpenLake, Reading, with_reading
 from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH, Answer
 
 # ---- probe -------------------------------------------------------------------------------
@@ -81,18 +81,14 @@ class _Text:
     text: str
 
 
+@with_reading
 def probe(
     paths: PathLike | Iterable[PathLike],
     column: str,
     values: Any,
     *,
     as_text: bool = False,
-    timezone: str | None = None,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Probe:
     """Return for every row group whether it can hold each of `values`, by its filter alone.
 
@@ -104,12 +100,6 @@ def probe(
         column: The leaf column, such as `user.id`.
         values: One value, or a list, an array or a column of values.
         as_text: The values are text that the column's type parses.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         A `Probe`: a row for each row group and value. `.might_match` is whether any row group might hold any of them.
@@ -126,17 +116,24 @@ def probe(
         >>> answers.rows[0].reason
         'the filter lacks the value'
     """
+    return probe_lake(OpenLake(paths, **how), column, values, as_text=as_text)
+
+
+def probe_lake(lake: OpenLake, column: str, values: Any, *, as_text: bool = False) -> Probe:
+    """Return what `probe` does of files that are open."""
     path = parse_path(column)
     literals = [_Text(v) if as_text else v for v in _listed(values, path[-1], as_text)]
-    sources = find(paths, filesystem=filesystem, storage_options=storage_options)
+    sources = lake.files_to_show()
     answers: dict[Source, list[ProbeAnswer]] = {}
     read: list[Source] = []
     refused: ParquetBloomError | None = None
     understood = False
     strays = Strays()
-    of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=storage_options)
-    plans = ((source, _probe(source, path, literals, timezone, kept, decryption)) for source, kept in of_files)
-    for done, (source, outcome) in enumerate(drive(refuse_links_out(plans), log=log), 1):
+    of_files = with_filters_of_their_tables(sources, {path[0]}, storage_options=lake.storage_options)
+    plans = (
+        (source, _probe(source, path, literals, lake.timezone, kept, lake.decryption)) for source, kept in of_files
+    )
+    for done, (source, outcome) in enumerate(drive(refuse_links_out(plans), log=lake.log), 1):
         if strays.take(source, outcome):
             pass
         elif isinstance(outcome, ColumnNotFoundError | LiteralError):
@@ -149,8 +146,8 @@ def probe(
             understood = True
             answers[source] = outcome
             read.append(source)
-        if progress:
-            progress(done, len(sources))
+        if lake.progress:
+            lake.progress(done, len(sources))
     strays.rest(sources)
     if refused and not understood:
         raise refused

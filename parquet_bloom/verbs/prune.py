@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import compress, islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from parquet_bloom.errors import describe_error
 from parquet_bloom.filters.parquet import FILTERS_AT_ONCE
@@ -38,7 +38,7 @@ from parquet_bloom.predicates.parsing import to_predicate, why_unused
 from parquet_bloom.predicates.tree import Predicate, normalized
 from parquet_bloom.storage.cache import SHARED, Cache, footer_of
 from parquet_bloom.storage.drive import DEFAULT_LIMITS, Limits, RequestLog, changes, drive
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions
+from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import fsspec_options
@@ -47,7 +47,7 @@ from parquet_bloom.tables.recorded import Recorded
 from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.values.statistics import ColumnStatistics
 from parquet_bloom.verbs.exact import ExactPlan
-from parquet_bloom.verbs.opening import open_files
+from parquet_bloom.verbs.opening import Opened, OpenLake, Reading, with_reading
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.verdicts import FileVerdict, LaterRows, LaterRowsOfIndex, Pruning
 
@@ -55,25 +55,13 @@ if TYPE_CHECKING:
     from parquet_bloom.filters.index import BloomIndex, IndexedSchema
 
 
+@with_reading
 def prune(
     paths: PathLike | Iterable[PathLike] | Any,
     where: Any,
     *,
-    timezone: str | None = None,
-    case_sensitive: bool = True,
-    catalog: str | None = None,
-    as_of: int | str | None = None,
-    index: PathLike | None = None,
-    allow_outside: bool = False,
     exact: bool = False,
-    strict: bool = False,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    cache: Cache | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    progress: Progress | None = None,
-    log: RequestLog | None = None,
+    **how: Unpack[Reading],
 ) -> Pruning:
     """Return which files and row groups can hold rows that match `where`; all others are proved not to.
 
@@ -90,24 +78,8 @@ def prune(
             table.
         where: SQL text in Spark's dialect, a list of filters as in pyarrow, a pyarrow `Expression`, or built with
             `col()`.
-        timezone: Time zone of timestamps without one, such as `Europe/Berlin`.
-        case_sensitive: Whether column names must match exactly.
-        catalog: A catalog of pyiceberg's configuration; `paths` is then the name of an Iceberg table, such as
-            `db.events`.
-        as_of: An earlier version of a table, or a time in ISO 8601.
-        index: The folder of the index, if it was created with `at=`.
-        allow_outside: Also read files that a table's metadata names outside of the table's directory, such as those of
-            a shallow clone. By default they are kept unread.
         exact: Also read the columns of the row groups that are left, where the condition compares them with `=` or
             `IN`, and prune those that do not contain the value.
-        strict: Raise for a file that cannot be read, instead of keeping it.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        cache: Keeps footers and filters for the next call. By default all calls share one; `Cache(0)` keeps nothing.
-        limits: How many files and bytes are read at once, and how much metadata.
-        progress: Is called with how much is done and how much there is in all.
-        log: Collects every read request.
 
     Returns:
         A `Pruning`: a row for each row group. `.paths` and `.row_groups_by_path` are what must be read, `.errors` the
@@ -127,38 +99,20 @@ def prune(
         >>> parquet_bloom.prune("events", col("id").isin([-1, 5000])).might_match
         False
     """
+    return prune_lake(OpenLake(paths, **how), where, exact=exact)
+
+
+def prune_lake(lake: OpenLake, where: Any, *, exact: bool = False) -> Pruning:
+    """Return what `prune` does of files that are open."""
     predicate = to_predicate(where)
-    opened = open_files(
-        paths,
-        catalog=catalog,
-        as_of=as_of,
-        index=index,
-        filesystem=filesystem,
-        storage_options=storage_options,
-        cache=cache,
-        limits=limits,
-        log=log,
-        allow_outside=allow_outside,
-    )
+    opened = lake.opened()
     sources, table = opened.sources, opened.table
-    evaluator = FileEvaluator(
-        predicate,
-        timezone=timezone,
-        case_sensitive=case_sensitive,
-        cache=opened.cache,
-        limits=limits,
-        strict=strict,
-        decryption=decryption,
-        log=log,
-        index=opened.index,
-        table=table,
-        open_files={} if exact else None,
-    )
-    files, findings = evaluator.evaluate_all(sources, progress)
+    evaluator = FileEvaluator.of(lake, opened, predicate, open_files={} if exact else None)
+    files, findings = evaluator.evaluate_all(sources, lake.progress)
     if any(file.not_pruned is None for file in files):
         findings.raise_unless_bound()
     if exact:
-        files = evaluator.plan_exact(sources, files).carry_out(progress)
+        files = evaluator.plan_exact(sources, files).carry_out(lake.progress)
     evaluator.strays.rest(sources)
     if len(evaluator.strays):
         is_told = [file.is_kept or source not in evaluator.strays for file, source in zip(files, sources, strict=True)]
@@ -195,6 +149,23 @@ class FileEvaluator:
     open_files: dict[Source, tuple[BoundPredicate, FileWithFooter]] | None = None
     keeps_answers: bool = True
     schemas: Schemas | None = None
+
+    @classmethod
+    def of(cls, lake: OpenLake, opened: Opened, predicate: Predicate, **others: Any) -> FileEvaluator:
+        """Return what evaluates files of a lake as it reads them."""
+        return cls(
+            predicate,
+            timezone=lake.timezone,
+            case_sensitive=lake.case_sensitive,
+            cache=lake.cache,
+            limits=lake.limits,
+            strict=lake.strict,
+            decryption=lake.decryption,
+            log=lake.log,
+            index=opened.index,
+            table=opened.table,
+            **others,
+        )
 
     def plan_exact(self, sources: Sequence[Source], files: list[FileVerdict]) -> ExactPlan:
         """Return what would be read to prune the row groups that are left exactly.

@@ -8,24 +8,23 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import parquet_bloom
 from parquet_bloom.drawing.figures import Stored
 from parquet_bloom.drawing.page import Contents, page, require_drawing
 from parquet_bloom.errors import without_secrets
 from parquet_bloom.filters.readers import readers_of
-from parquet_bloom.format.encryption import Decryption
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import LeafColumn, parse_path
 from parquet_bloom.results import FailedFile, Table, count_text, size_text
-from parquet_bloom.storage.listing import PathLike, StorageOptions
+from parquet_bloom.storage.listing import PathLike
 from parquet_bloom.storage.local_files import new_file, refuse_parquet, statuses
-from parquet_bloom.tables import files_to_show, is_table, listed_paths
-from parquet_bloom.verbs.advise import Advice, advise
+from parquet_bloom.tables import is_table
+from parquet_bloom.verbs.advise import Advice, advise_lake
 from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection, inspect_sources
-from parquet_bloom.verbs.parallel import Progress
-from parquet_bloom.verbs.prune import prune
+from parquet_bloom.verbs.opening import OpenLake, Reading, with_reading
+from parquet_bloom.verbs.prune import prune_lake
 from parquet_bloom.verbs.verdicts import FileVerdict, Pruning
 from parquet_bloom.verbs.verify import Verification, VerifiedFile, verify_sources
 
@@ -65,6 +64,7 @@ class Report(Table):
         return self.inspection._repr_html_()
 
 
+@with_reading
 def report(
     paths: PathLike | Iterable[PathLike],
     output: PathLike,
@@ -76,12 +76,7 @@ def report(
     advice: Advice | bool = False,
     fpp: float = 0.01,
     force: bool = False,
-    timezone: str | None = None,
-    jobs: int | None = None,
-    decryption: Decryption | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    progress: Progress | None = None,
+    **how: Unpack[Reading],
 ) -> Report:
     """Write one HTML page that shows what filters cost, whether they work, and which engines can use them.
 
@@ -101,12 +96,6 @@ def report(
         advice: What `advise` returned for these files; True asks it first, which reads values of a few row groups.
         fpp: The false-positive rate that was asked for: the page marks filters whose real rate is worse.
         force: Replace the file if it is there.
-        timezone: For `where`: the time zone of timestamps without one, such as `Europe/Berlin`.
-        jobs: For `verification=True` and `advice=True`: threads. By default one for each processor.
-        decryption: Keys for encrypted files.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        progress: Is called with how much is done and how much there is in all, from the beginning for each step.
 
     Returns:
         A `Report`: a row for each filter. `.path` is the page, `.inspection`, `.verification`, `.pruning` and
@@ -124,6 +113,32 @@ def report(
         >>> len(written), written.pruning.paths
         (4, ('events/b.parquet',))
     """
+    return report_lake(
+        OpenLake(paths, **how),
+        output,
+        columns,
+        where=where,
+        readers=readers,
+        verification=verification,
+        advice=advice,
+        fpp=fpp,
+        force=force,
+    )
+
+
+def report_lake(
+    lake: OpenLake,
+    output: PathLike,
+    columns: Sequence[str] | str | None = None,
+    *,
+    where: Any = None,
+    readers: str | Sequence[str] | None = None,
+    verification: Verification | bool = False,
+    advice: Advice | bool = False,
+    fpp: float = 0.01,
+    force: bool = False,
+) -> Report:
+    """Write what `report` does of files that are open."""
     require_drawing()
     reading = readers_of(readers)
     if not 0 < fpp < 1:
@@ -134,17 +149,15 @@ def report(
     refuse_parquet(target)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
-    paths = listed_paths(paths)
-    where_they_are: dict[str, Any] = {"filesystem": filesystem, "storage_options": storage_options}
-    sources = files_to_show(paths, **where_they_are)
+    sources = lake.files_to_show(of_tables_live=True)
     stored = Stored()
     inspection = inspect_sources(
         sources,
         columns,
         readers=reading,
-        decryption=decryption,
-        storage_options=storage_options,
-        progress=progress,
+        decryption=lake.decryption,
+        storage_options=lake.storage_options,
+        progress=lake.progress,
         see=lambda source, footer: stored.note(source.name, _columns(footer, columns, source.size)),
     )
     verified = verification if isinstance(verification, Verification) else None
@@ -153,19 +166,19 @@ def report(
             sources,
             columns,
             readers=reading,
-            jobs=jobs,
-            storage_options=storage_options,
-            decryption=decryption,
-            progress=progress,
+            jobs=lake.jobs,
+            storage_options=lake.storage_options,
+            decryption=lake.decryption,
+            progress=lake.progress,
         )
     pruning = None
     if where is not None:
-        pruning = prune(paths, where, timezone=timezone, decryption=decryption, progress=progress, **where_they_are)
+        pruning = prune_lake(lake, where)
     advised = advice if isinstance(advice, Advice) else None
     if advice is True:
-        advised = advise(paths, columns, jobs=jobs, decryption=decryption, progress=progress, **where_they_are)
+        advised = advise_lake(lake, columns)
     contents = Contents(
-        title=_title(paths),
+        title=_title(lake.paths),
         made=f"Written by parquet-bloom {parquet_bloom.__version__}, {_now()}.",
         files=inspection.files,
         stored=stored,

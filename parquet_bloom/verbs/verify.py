@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from parquet_bloom.errors import ColumnNotFoundError, ParquetBloomError, describe_error
 from parquet_bloom.filters.parquet import StoredFilter, read_filters
@@ -31,7 +31,7 @@ from parquet_bloom.format.schema import find_leaf, parse_path
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.columns import ColumnChunks
 from parquet_bloom.storage.drive import drive, run
-from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed, wait_until_stable
+from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, wait_until_stable
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables.detect import refuse_links_out
 from parquet_bloom.values.arrays import hash_array, is_nan, plain_value
@@ -39,6 +39,7 @@ from parquet_bloom.values.encoding import format_value, hash_plain, why_untruste
 from parquet_bloom.values.mistakes import mistaken_encodings
 from parquet_bloom.verbs.certificate import Certificate, Entry, certify, named, writing
 from parquet_bloom.verbs.inspect import PARQUET, WHOLE_FILE
+from parquet_bloom.verbs.opening import OpenLake, Reading, with_reading
 from parquet_bloom.verbs.paimon_files import as_logical
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
 
@@ -127,17 +128,14 @@ class Verification(Table):
         return pictures_of_findings(self.files) + Table._repr_html_(self)
 
 
+@with_reading
 def verify(
     paths: PathLike | Iterable[PathLike],
     columns: Sequence[str] | str | None = None,
     *,
     certificate: PathLike | None = None,
     readers: str | Sequence[str] | None = None,
-    jobs: int | None = None,
-    filesystem: Any = None,
-    storage_options: StorageOptions = None,
-    decryption: Decryption | None = None,
-    progress: Progress | None = None,
+    **how: Unpack[Reading],
 ) -> Verification:
     """Return for every filter whether it holds every value of its column chunk, decoded and hashed again.
 
@@ -151,11 +149,6 @@ def verify(
         readers: The engines that read the files, and of which releases, such as `duckdb>=2,datafusion>=55`: what these
             lose because of filters that are right is in `hazards`. By default the environment variable
             `PARQUET_BLOOM_READERS` names them; where it does not, any release of the last two years may read them.
-        jobs: Threads. By default one for each processor.
-        filesystem: A file system of fsspec's or pyarrow's that has the paths.
-        storage_options: Options for fsspec, such as credentials.
-        decryption: Keys for encrypted files.
-        progress: Is called with how much is done and how much there is in all. It counts bytes.
 
     Returns:
         A `Verification`: a row for each filter. `.is_sound` is the answer, `.findings` the filters that are not ok, and
@@ -172,22 +165,32 @@ def verify(
         >>> verified.is_sound, len(verified), sum(row.num_values for row in verified)
         (True, 4, 2000)
     """
+    return verify_lake(OpenLake(paths, **how), columns, certificate=certificate, readers=readers)
+
+
+def verify_lake(
+    lake: OpenLake,
+    columns: Sequence[str] | str | None = None,
+    *,
+    certificate: PathLike | None = None,
+    readers: str | Sequence[str] | None = None,
+) -> Verification:
+    """Return what `verify` does of files that are open."""
     prove = partial(
         verify_sources,
         readers=readers_of(readers),
-        jobs=jobs,
-        storage_options=storage_options,
-        decryption=decryption,
-        progress=progress,
+        jobs=lake.jobs,
+        storage_options=lake.storage_options,
+        decryption=lake.decryption,
+        progress=lake.progress,
     )
-    list_files = partial(find, listed(paths), filesystem=filesystem, storage_options=storage_options)
-    sources = list_files()
+    sources = lake.files_to_show()
     if certificate is None:
         return prove(sources, columns)
     if columns is not None:
         raise ValueError("certificate= is about every column, so leave out columns=")
     if wait_until_stable(sources):
-        sources = list_files()
+        sources = lake.files_to_show()
     with writing(certificate, sources) as written:
         return prove(sources, None, certificate=written)
 
