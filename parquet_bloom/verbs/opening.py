@@ -101,7 +101,7 @@ class Opened:
 
 
 class OpenLake:
-    """Files or a table, and how they are read; safe for threads. `listed` is what was found, None before it is needed."""
+    """Files or a table, and how they are read; safe for threads. `listed` is what was found, None until then."""
 
     def __init__(
         self,
