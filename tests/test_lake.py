@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import lakes
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -166,3 +167,23 @@ def test_an_unknown_keyword_is_an_error(folder: Path) -> None:
     for call in (lambda: parquet_bloom.open(folder, timezon="UTC"), lambda: parquet_bloom.prune(folder, "id=1", jbs=2)):  # type: ignore[call-arg]
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             call()
+
+
+def test_what_shows_files_takes_a_table_by_version_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "orders"
+    lakes.delta(root, files=2)
+    for version, files in ((0, 1), (1, 2)):
+        assert len(parquet_bloom.inspect(root, as_of=version).files) == files
+        assert len(parquet_bloom.verify(root, as_of=version).files) == files
+        assert len(parquet_bloom.probe(root, "id", 3, as_of=version)) == files
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", f"sqlite:///{tmp_path}/catalog.db")
+    with lakes.catalog(tmp_path) as catalog:
+        table = lakes.iceberg(catalog, files=3, rows=20)
+        table.delete("id < 20")
+        for named, how in ((table, {}), ("n.t", {"catalog": "tests"})):
+            assert len(parquet_bloom.inspect(named, **how).files) == 2
+            assert len(parquet_bloom.verify(named, **how).files) == 2
+            assert len(parquet_bloom.probe(named, "id", 30, **how)) == 2
+            lake = parquet_bloom.open(named, **how)
+            assert (lake.has("id", 30), lake.has("id", 3)) == (True, False)

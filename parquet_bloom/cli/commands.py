@@ -129,6 +129,9 @@ def main() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Also show how full each column's filters are, as a histogram.")
 @readers_option
 @keys_file_option
+@catalog_option
+@as_of_option
+@outside_option
 @format_options
 @storage_option
 @engine_options
@@ -169,6 +172,9 @@ def inspect(
 @keys_file_option
 @quiet_option
 @absent_option
+@catalog_option
+@as_of_option
+@outside_option
 @format_options
 @storage_option
 def probe(
@@ -483,6 +489,9 @@ def _file_name(context: click.Context, option: click.Parameter, value: str | Non
 @readers_option
 @jobs_option
 @keys_file_option
+@catalog_option
+@as_of_option
+@outside_option
 @format_options
 @storage_option
 @engine_options
@@ -933,6 +942,9 @@ def _plan_erasure(
 @readers_option
 @messages_option
 @timezone_option
+@catalog_option
+@as_of_option
+@outside_option
 @jobs_option
 @keys_file_option
 @storage_option

@@ -388,7 +388,9 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
         here -= {"index"}
     if verb == "verify":  # a certificate is one local file
         here -= {"certificate"}
-    if verb == "find":  # a table's live rows are known here
+    if verb in ("inspect", "verify"):
+        here -= {"index"}
+    if verb in ("inspect", "verify", "find"):  # a table's live rows are known here
         here -= {"catalog", "allow_outside"}
     if verb == "add":  # commits are the driver's, without Spark, and what is in place is this machine's
         here -= {"table", "catalog", "batch", "where", "max_commits_per_minute", "in_place"}
@@ -422,8 +424,9 @@ def test_every_keyword_has_an_option(verb):
     } | ({"output"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print
-    assert keywords == options - where_to_run
-    assert where_to_run <= options
+    reading = {*parquet_bloom.Reading.__annotations__}  # which a command has as far as it makes a difference to it
+    assert keywords - reading == options - where_to_run - reading
+    assert where_to_run | (options & reading) <= options & (keywords | where_to_run)
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "demo"])
