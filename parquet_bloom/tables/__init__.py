@@ -24,13 +24,13 @@ from parquet_bloom.storage.listing import (
 )
 from parquet_bloom.tables.detect import ICEBERG_METADATA, STREAMING, branch_of, table_kind
 from parquet_bloom.tables.snapshots import (
-    ErasableTable,
+    Committable,
+    Erasable,
     Erasure,
     FailedCommitError,
     FileIndex,
-    HistoricTable,
     LiveFile,
-    OpenTable,
+    Readable,
     Snapshot,
     Swap,
     UncheckedCommitError,
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from parquet_bloom.tables.paimon import OpenPaimon
 
 __all__ = [
-    "ErasableTable",
+    "Committable",
+    "Erasable",
     "Erasure",
     "FailedCommitError",
     "FileIndex",
-    "HistoricTable",
     "LiveFile",
-    "OpenTable",
+    "Readable",
     "Snapshot",
     "Swap",
     "UncheckedCommitError",
@@ -71,23 +71,28 @@ __all__ = [
 _FORMATS = ("Delta", "Iceberg", "Hudi", "Paimon")
 
 
-def _open(kind: str, table: Any, **options: Any) -> OpenTable:
+def _open(kind: str, table: Any, **options: Any) -> Readable:
     """Return a table of one of `_FORMATS`, whose module is imported only then."""
-    if kind == "Delta":
-        from parquet_bloom.tables.delta import OpenDelta
-
-        return OpenDelta(table, **options)
-    if kind == "Iceberg":
-        from parquet_bloom.tables.iceberg import OpenIceberg
-
-        return OpenIceberg(table, **options)
     if kind == "Hudi":
         from parquet_bloom.tables.hudi import OpenHudi
 
         return OpenHudi(table, **options)
-    from parquet_bloom.tables.paimon import OpenPaimon
+    if kind == "Paimon":
+        from parquet_bloom.tables.paimon import OpenPaimon
 
-    return OpenPaimon(table, **options)
+        return OpenPaimon(table, **options)
+    return _open_erasable(kind, table, **options)
+
+
+def _open_erasable(kind: str, table: Any, **options: Any) -> Erasable:
+    """Return a table of a format whose rows can be deleted."""
+    if kind == "Delta":
+        from parquet_bloom.tables.delta import OpenDelta
+
+        return OpenDelta(table, **options)
+    from parquet_bloom.tables.iceberg import OpenIceberg
+
+    return OpenIceberg(table, **options)
 
 
 def snapshot_of(
@@ -254,54 +259,65 @@ def _may_be_table(path: str) -> bool:
     return not path.endswith(".parquet") and not any(char in path for char in "*?[")
 
 
+_NEVER_COMMITTED = {
+    "Hudi": "{root} is a Hudi table, and those are never committed to. Its files have filters of record keys, and "
+    "Hudi's own writer (parquet.bloom.filter.enabled#<column>) adds filters of other columns",
+    "Paimon": "parquet-bloom does not replace files of Paimon tables; parquet_bloom.paimon.attach_index adds indexes, "
+    "as does Paimon's own procedure rewrite_file_index",
+}
+
+
 def open_table(
     table: Any, *, kind: str | None = None, catalog: str | None = None, storage_options: StorageOptions = None
-) -> OpenTable:
+) -> Committable:
     """Return a table for committing to, at its newest snapshot.
 
     An object of deltalake or pyiceberg is used as it is, and left at the newest snapshot. With `catalog`, the name of
     one in pyiceberg's configuration, `table` is what an Iceberg table is called in it. Raises `FileNotFoundError`
     where `table` is not the root of a Delta or Iceberg table, `UnsupportedError` where no commit to it would be right.
     """
-    table = _named(table, kind, catalog, storage_options)
-    format_ = _kind_of(table, kind, storage_options)
-    if format_ is None:
-        raise not_found(f"{table} is not the directory of a Delta or Iceberg table")
-    opened = _open(format_, table, storage_options=storage_options)
+    table, format_ = _table_of(table, kind, catalog, storage_options)
+    if format_ in _NEVER_COMMITTED:
+        root = _open(format_, table, storage_options=storage_options).snapshot.root
+        raise UnsupportedError(_NEVER_COMMITTED[format_].format(root=root))
+    opened = _open_erasable(format_, table, storage_options=storage_options)
     opened.require_committable()
     return opened
 
 
 def open_erasable(
     table: Any, *, kind: str | None = None, catalog: str | None = None, storage_options: StorageOptions = None
-) -> ErasableTable:
+) -> Erasable:
     """Return a table for deleting rows by commits, at its newest snapshot; see `open_table`."""
+    table, format_ = _table_of(table, kind, catalog, storage_options)
+    if format_ in _NEVER_COMMITTED:
+        raise UnsupportedError(f"{table} is a {format_} table; delete the rows with {format_}'s own engines")
+    opened = _open_erasable(format_, table, storage_options=storage_options)
+    opened.require_erasable()
+    return opened
+
+
+def _table_of(table: Any, kind: str | None, catalog: str | None, storage_options: StorageOptions) -> tuple[Any, str]:
+    """Return a table, or what its catalog loads, and its format; raises `FileNotFoundError` where it has none."""
     table = _named(table, kind, catalog, storage_options)
     format_ = _kind_of(table, kind, storage_options)
-    if format_ in ("Hudi", "Paimon"):
-        raise UnsupportedError(f"{table} is a {format_} table; delete the rows with {format_}'s own engines")
     if format_ is None:
         raise not_found(f"{table} is not the directory of a Delta or Iceberg table")
-    opened: Any = _open(format_, table, storage_options=storage_options)
-    opened.require_erasable()
-    erasable: ErasableTable = opened
-    return erasable
+    return table, format_
 
 
 def open_history(
     table: Any, *, catalog: str | None = None, storage_options: StorageOptions = None
-) -> tuple[str | None, HistoricTable | None, str | None]:
+) -> tuple[str | None, Erasable | None, str | None]:
     """Return the kind of a table, None of a plain folder; the table, if its versions can be read; and why not."""
     named = _named(table, None, catalog, storage_options)
     kind = _kind_of(named, None, storage_options)
     if kind not in _NEVER_PLAIN:
         return kind, None, None if kind is None else f"earlier versions of {kind} tables are not told apart"
     try:
-        opened: Any = _open(kind, named, storage_options=storage_options)
+        return kind, _open_erasable(kind, named, storage_options=storage_options), None
     except UnsupportedError as error:
         return kind, None, describe_error(error)
-    historic: HistoricTable = opened
-    return kind, historic, None
 
 
 def open_paimon(table: PathLike) -> OpenPaimon:

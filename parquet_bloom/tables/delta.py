@@ -43,9 +43,11 @@ from parquet_bloom.tables.placement import ByIds, ByName, Mapped
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import OUTSIDE, Root, for_writing
 from parquet_bloom.tables.snapshots import (
+    Erasable,
     Erasure,
     FailedCommitError,
     LiveFile,
+    Problem,
     Snapshot,
     Swap,
     UnknownOutcomeError,
@@ -57,14 +59,14 @@ from parquet_bloom.tables.snapshots import (
     fsspec_options,
     moment,
 )
-from parquet_bloom.tables.statements import DeltaStatements, Statement
+from parquet_bloom.tables.statements import DeltaStatements
 from parquet_bloom.values.arrays import numbers_of
 from parquet_bloom.values.ordering import Key
 from parquet_bloom.values.statistics import ColumnStatistics
 
 
-class OpenDelta:
-    """A Delta table; see `snapshots.OpenTable`."""
+class OpenDelta(Erasable):
+    """A Delta table."""
 
     kind = "Delta"
 
@@ -134,6 +136,11 @@ class OpenDelta:
             configuration = self._table.metadata().configuration
             self._table.load_as_version(self._log.version_at(time, self._table.version(), configuration))
 
+    @property
+    def _version(self) -> int:
+        """The snapshot's version, which a Delta table always has."""
+        return self.snapshot.version or 0
+
     def refresh(self) -> Snapshot:
         """Load and return the newest version."""
         with _errors(self._root):
@@ -189,9 +196,7 @@ class OpenDelta:
             rows,
             partition,
             has_deletes=path in with_deletes,
-            not_excluded=outside,
-            is_outside=outside is not None,
-            unreadable=outside,
+            problem=Problem.of("outside", outside),
         )
 
     def _with_local_times(
@@ -257,9 +262,14 @@ class OpenDelta:
 
     def _logged(self, file: LiveFile) -> dict[str, Any] | None:
         """Return the add action of a live file, as it stands in the log."""
-        assert self.snapshot.version is not None
-        self._log.read(self.snapshot.version)
+        self._log.read(self._version)
         return self._log.adds.get(file.recorded)
+
+    def _entry_in_log(self, file: LiveFile) -> dict[str, Any]:
+        """Return the add action of a live file that may be replaced."""
+        if (add := self._logged(file)) is None:
+            raise UnsupportedError(f"{file.path}: {_NOT_LOGGED}")
+        return add
 
     def _statistics(self, version: int, files: Sequence[LiveFile]) -> Callable[[], Sequence[Any]]:
         """Return a function that parses the files' statistics in the log; None for all files if it cannot be read.
@@ -285,8 +295,7 @@ class OpenDelta:
 
     def require_committable(self) -> None:
         """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
-        version = self.snapshot.version
-        assert version is not None
+        version = self._version
         self._log.read(version)
         if reason := refused_feature(self._log.protocol):
             raise UnsupportedError(f"{self._root} cannot be committed to: {reason}")
@@ -330,7 +339,7 @@ class OpenDelta:
     def _why_left(self, file: LiveFile) -> str | None:
         add = self._logged(file)
         if add is None:
-            return "its entry is not in the commits and checkpoints that can be read"
+            return _NOT_LOGGED
         if add["baseRowId"] is not None:
             return "it has row ids, which a commit would lose"
         return None
@@ -341,17 +350,16 @@ class OpenDelta:
         return (f"the log's tags {sorted(add['tags'])} are not carried over",) if add and add["tags"] else ()
 
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Swap files in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
+        """Swap files in one version on top of `snapshot`, and return that version."""
         from deltalake.exceptions import DeltaProtocolError
 
-        before = self.snapshot
-        assert before.version is not None
+        before, made = self.snapshot, self._version + 1
         check_swaps(self, swaps)
         if self._entries:
             self._require_entry(max(self._entries))
         try:
             if self._writes_entries:
-                self._write_entry(swaps, before.version)
+                self._write_entry(swaps)
             else:
                 self._write_through_deltalake(swaps)
         except Exception as error:
@@ -363,13 +371,13 @@ class OpenDelta:
                 raise
         with after_commit(self._root):
             with _errors(self._root):
-                self._table.load_as_version(before.version + 1)
+                self._table.load_as_version(made)
             self.snapshot = self._read()
             renamed = {swap.old.recorded: (self._recorded(swap), swap.num_rows) for swap in swaps}
             check_outcome(before, self.snapshot, renamed)
             self._note_replaced(renamed)
-            if before.version + 1 not in self._entries:
-                self._entries[before.version + 1] = self._log.commit(before.version + 1)
+            if made not in self._entries:
+                self._entries[made] = self._log.commit(made)
         return self.snapshot
 
     # ---- deleting rows ---------------------------------------------------------------------
@@ -405,24 +413,23 @@ class OpenDelta:
         return f"{reason}; {BY_SPARK}" if reason else None
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
-        """Delete rows in one version on top of `snapshot`, and return that version; see `snapshots.OpenTable`."""
+        """Delete rows in one version on top of `snapshot`, and return that version."""
         before = self.snapshot
-        assert before.version is not None
         check_erasures(self, erasures)
         if self._entries:
             self._require_entry(max(self._entries))
-        now = self._time_after(before.version)
+        now = self._time_of_commit()
         sizes = [one.new.size for one in erasures if one.new is not None]
         erased, left = (sum(each) for each in zip(*((one.rows_erased, one.rows_left) for one in erasures), strict=True))
         vectors = sum(one.old.has_deletes for one in erasures)
         information = {
-            **self._information("DELETE", before.version, now, f"parquet-bloom: {what}"),
+            **self._information("DELETE", now, f"parquet-bloom: {what}"),
             "operationParameters": {"predicate": json.dumps([what])},
             "operationMetrics": metrics([one.old.size for one in erasures], sizes, erased, left, vectors),
         }
         actions = [action for one in erasures for action in self._erasing(one, now)]
         data = _entry([{"commitInfo": information}, *actions])
-        with self._written(before.version + 1, data):
+        with self._written(data):
             replaced = {
                 one.old.recorded: (_beside_logged(one), one.rows_left) if one.new is not None else None
                 for one in erasures
@@ -432,8 +439,9 @@ class OpenDelta:
         return self.snapshot
 
     @contextlib.contextmanager
-    def _written(self, version: int, data: bytes) -> Iterator[None]:
-        """Write a version to the log, which must not exist, and read it; what is done inside may check it."""
+    def _written(self, data: bytes) -> Iterator[None]:
+        """Write the next version to the log, which must not exist, and read it; what is done inside may check it."""
+        version = self._version + 1
         try:
             self._log.folder.create(commit_name(version), data)
         except Exception as error:
@@ -446,13 +454,12 @@ class OpenDelta:
             yield
 
     def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
-        """Set properties in one version on top of `snapshot`; see `snapshots.OpenTable`.
+        """Set properties in one version on top of `snapshot`.
 
         The version has the table's metadata as the log has it, but for these properties, and no other action.
         """
         self.require_committable()
         before = self.snapshot
-        assert before.version is not None
         if not self._log.folder.may_be_exclusive:
             raise UnsupportedError(
                 "its properties are set on local disks and on S3 only, where two writers cannot write the same version"
@@ -467,10 +474,9 @@ class OpenDelta:
             "format": {**form, "options": dict(form.get("options") or ())},
             "configuration": {**self._log.configuration, **properties},
         }
-        now = self._time_after(before.version)
-        said = {"operationParameters": {"properties": json.dumps(dict(properties))}}
-        information = self._information("SET TBLPROPERTIES", before.version, now, "parquet-bloom: readers") | said
-        with self._written(before.version + 1, _entry([{"commitInfo": information}, {"metaData": changed}])):
+        parameters = {"operationParameters": {"properties": json.dumps(dict(properties))}}
+        information = self._information("SET TBLPROPERTIES", self._time_of_commit(), "parquet-bloom: readers")
+        with self._written(_entry([{"commitInfo": information | parameters}, {"metaData": changed}])):
             check_outcome(before, self.snapshot, {})
             if self.snapshot.properties != {**before.properties, **properties}:
                 raise CorruptFileError("the table's properties read back differently", path=self._root)
@@ -478,8 +484,7 @@ class OpenDelta:
 
     def _erasing(self, erasure: Erasure, now: int) -> list[dict[str, Any]]:
         """Return the actions that take a file out, and put in the one with the rows that are left."""
-        add = self._logged(erasure.old)
-        assert add is not None
+        add = self._entry_in_log(erasure.old)
         remove, kept = _removal(add, erasure.old.size, now, changes_data=True)
         if erasure.new is None or erasure.footer is None:
             return [{"remove": remove}]
@@ -511,31 +516,14 @@ class OpenDelta:
 
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier version that can still be read, the oldest first, and its files."""
-        assert self.snapshot.version is not None
-        for version, adds in self._log.history(self.snapshot.version - 1):
+        for version, adds in self._log.history(self._version - 1):
             files = [{"path": path, "size_bytes": add["size"]} for path, add in adds]
             yield version, [self._live_file(file, set()) for file in files]
 
-    def references(self) -> dict[str, int]:
-        """Return nothing: a Delta table has no branches and tags."""
-        return {}
-
     @property
-    def cleanup(self) -> str:
-        """The command by which earlier versions, and files of no version, leave the store."""
-        return DeltaStatements(self._root).vacuum
-
-    def steps(self, condition: str) -> Iterator[Statement]:
-        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
-        return DeltaStatements(self._root).steps(condition)
-
-    def remedy(self, place: str) -> str | None:
-        """Return Spark's statement that removes what is in such a place, or None."""
-        return DeltaStatements(self._root).remedy(place)
-
-    def roles(self) -> Iterator[tuple[str, str]]:
-        """Yield what files other than data are, by their paths: nothing, their names say it."""
-        yield from ()
+    def statements(self) -> DeltaStatements:
+        """Spark's statements that take rows, and what is left of them, out of the table."""
+        return DeltaStatements(self._root)
 
     @property
     def streams(self) -> str:
@@ -555,8 +543,7 @@ class OpenDelta:
             for version in self._entries:
                 self._require_entry(version)
             self.refresh()
-            assert self.snapshot.version is not None
-            self._log.read(self.snapshot.version)
+            self._log.read(self._version)
 
     def _note_replaced(self, renamed: Mapping[str, tuple[str, int] | None]) -> None:
         version = self._table.version()
@@ -606,33 +593,33 @@ class OpenDelta:
             commit_properties=properties,
         )
 
-    def _write_entry(self, swaps: Sequence[Swap], before: int) -> None:
-        """Write the version after `before` to the log, or raise if it exists: conflicts are never resolved.
+    def _write_entry(self, swaps: Sequence[Swap]) -> None:
+        """Write the next version to the log, or raise if it exists: conflicts are never resolved.
 
         So nothing can have changed since the version that was checked: the old files are live, and protocol and
         metadata are the same.
         """
-        now = self._time_after(before)
-        information = self._information("ADD BLOOM FILTERS", before, now, _remark(swaps))
+        now, made = self._time_of_commit(), self._version + 1
+        information = self._information("ADD BLOOM FILTERS", now, _remark(swaps))
         data = _entry([{"commitInfo": information}, *(each for swap in swaps for each in self._entry_of(swap, now))])
-        self._log.folder.create(commit_name(before + 1), data)
-        self._entries[before + 1] = data
+        self._log.folder.create(commit_name(made), data)
+        self._entries[made] = data
 
-    def _time_after(self, version: int) -> int:
-        """Return the time for the version after this one."""
+    def _time_of_commit(self) -> int:
+        """Return the time for the next version."""
         now = _milliseconds()
         if has_in_commit_timestamps(self._log.configuration):
-            return max(now, self._log.in_commit_timestamp(version) + 1)
+            return max(now, self._log.in_commit_timestamp(self._version) + 1)
         return now
 
-    def _information(self, operation: str, before: int, now: int, remark: str) -> dict[str, Any]:
+    def _information(self, operation: str, now: int, remark: str) -> dict[str, Any]:
         has_time = has_in_commit_timestamps(self._log.configuration)
         return {
             **({"inCommitTimestamp": now} if has_time else {}),
             "timestamp": now,
             "operation": operation,
             "operationParameters": {},
-            "readVersion": before,
+            "readVersion": self._version,
             "isolationLevel": "Serializable",
             "isBlindAppend": False,
             "engineInfo": "parquet-bloom",
@@ -642,8 +629,7 @@ class OpenDelta:
 
     def _entry_of(self, swap: Swap, now: int) -> list[dict[str, Any]]:
         """Return the two actions of a swap; the log's statistics and tags of the old file apply to the new one."""
-        add = self._logged(swap.old)
-        assert add is not None
+        add = self._entry_in_log(swap.old)
         remove, kept = _removal(add, swap.old.size, now, changes_data=False)
         new = {"path": self._recorded(swap), "size": swap.size, "modificationTime": now, "stats": _counted(add, swap)}
         file = {"partitionValues": add["partitionValues"] or {}, "dataChange": False}
@@ -656,8 +642,7 @@ class OpenDelta:
     def _actions(self, swap: Swap) -> list[Any]:
         from deltalake.transaction import AddAction, RemoveAction
 
-        add, now = self._logged(swap.old), _milliseconds()
-        assert add is not None
+        add, now = self._entry_in_log(swap.old), _milliseconds()
         values = add["partitionValues"] or {}
         return [
             RemoveAction(unquote(swap.old.recorded), False, now, swap.old.size, values),
@@ -666,8 +651,7 @@ class OpenDelta:
 
     def _require_landed(self, swaps: Sequence[Swap], error: Exception) -> None:
         """Return if the table has the commit although an error was raised; otherwise raise what happened."""
-        before = self.snapshot.version
-        assert before is not None
+        before = self._version
         try:
             self._table.update_incremental()
             newest = self._table.version()
@@ -742,6 +726,7 @@ _FROM_Z85 = str.maketrans(
 )
 
 
+_NOT_LOGGED = "its entry is not in the commits and checkpoints that can be read"
 _ELSEWHERE = "it lies outside of the table's directory (a shallow clone), where another table may own it"
 
 _COMMIT = re.compile(r"[0-9]{20}\.json")

@@ -20,7 +20,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
@@ -34,7 +34,7 @@ from parquet_bloom.tables.hudi_properties import properties, why_not_understood
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
 from parquet_bloom.tables.placement import ByName
 from parquet_bloom.tables.roots import Root
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot, Swap, fsspec_options, moment
+from parquet_bloom.tables.snapshots import LiveFile, Problem, Readable, Snapshot, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room
 
 LOGS = "log files of its file group may hold newer rows"
@@ -91,8 +91,8 @@ class _Written:
     noted: dict[str, str] = field(default_factory=dict)
 
 
-class OpenHudi:
-    """A Hudi table; see `snapshots.OpenTable`. It cannot be committed to.
+class OpenHudi(Readable):
+    """A Hudi table.
 
     `as_of` is an instant, or a time: in the zone that the table says its instants are in, which is this machine's
     where it says `LOCAL`, as it does by default and as Hudi itself understands it.
@@ -119,36 +119,6 @@ class OpenHudi:
         """Load and return the newest snapshot."""
         self.snapshot = self._read(None)
         return self.snapshot
-
-    def require_committable(self) -> None:
-        """Raise `UnsupportedError`: Hudi has no commit that swaps files for equal ones."""
-        raise UnsupportedError(
-            f"{self._root} is a Hudi table, and those are never committed to. Its files have filters of "
-            "record keys, and Hudi's own writer (parquet.bloom.filter.enabled#<column>) adds filters of other columns"
-        )
-
-    def prepare(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
-    def refusal(self, file: LiveFile) -> str | None:
-        """Return why this file cannot be swapped."""
-        return "Hudi tables are never committed to"
-
-    def notes(self, file: LiveFile) -> tuple[str, ...]:
-        """Return nothing."""
-        return ()
-
-    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Raise `UnsupportedError`."""
-        self.require_committable()
-        return self.snapshot
-
-    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
-        """Raise `UnsupportedError`."""
-        return self.commit(())
-
-    def verify(self) -> None:
-        """Return: nothing was committed."""
 
     # ---- reading -------------------------------------------------------------------------
 
@@ -308,23 +278,15 @@ class OpenHudi:
             unlike = history.unlike(file.instant)
             unproved = frozenset((name, f"column {name} {_UNLIKE}") for name in unlike)
             unread = dict.fromkeys(unlike, f"it {_UNLIKE}")
-            unreadable = live.not_excluded or (_TRIES if len(base) > 1 else None)
-            yield replace(live, unproved=unproved, unread=unread, unreadable=unreadable), file.instant
+            problem = live.problem or (Problem("some rows", _TRIES) if len(base) > 1 else None)
+            yield replace(live, unproved=unproved, unread=unread, problem=problem), file.instant
         if not base:
             yield from ((self._file(log, LOG_ONLY, has_deletes=True), log.instant) for log in logs)
 
     def _file(self, file: _DataFile, reason: str | None, *, has_deletes: bool) -> LiveFile:
         path, outside = self._files.place(file.path)
-        return LiveFile(
-            path,
-            file.path,
-            file.size,
-            None,
-            has_deletes=has_deletes,
-            not_excluded=outside or reason,
-            is_outside=outside is not None,
-            unreadable=outside or reason,
-        )
+        problem = Problem.of("outside", outside) or Problem.of("rows", reason)
+        return LiveFile(path, file.path, file.size, None, has_deletes=has_deletes, problem=problem)
 
 
 def _hidden(settings: dict[str, str]) -> frozenset[str]:

@@ -37,9 +37,11 @@ from parquet_bloom.tables.placement import UNMAPPED, ByIds, Mapped, name_mapping
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
+    Erasable,
     Erasure,
     FailedCommitError,
     LiveFile,
+    Problem,
     Snapshot,
     Swap,
     UnknownOutcomeError,
@@ -51,13 +53,13 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
-from parquet_bloom.tables.statements import IcebergStatements, Statement
+from parquet_bloom.tables.statements import IcebergStatements
 from parquet_bloom.tables.unpacking import Room
 from parquet_bloom.values.statistics import ColumnStatistics
 
 
-class OpenIceberg:
-    """An Iceberg table; see `snapshots.OpenTable`."""
+class OpenIceberg(Erasable):
+    """An Iceberg table."""
 
     kind = "Iceberg"
 
@@ -210,9 +212,7 @@ class OpenIceberg:
             file.record_count,
             dict(self._partition(file, schema)),
             has_deletes,
-            not_excluded=outside,
-            is_outside=outside is not None,
-            unreadable=outside,
+            Problem.of("outside", outside),
         )
 
     def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:
@@ -245,9 +245,6 @@ class OpenIceberg:
         if (chosen := properties.get("write.metadata.path")) and (outside := self._files.place(f"{chosen}/x").outside):
             raise UnsupportedError(f"{root} has its metadata written to {chosen} (write.metadata.path), but {outside}")
 
-    def prepare(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
         if file.is_outside:
@@ -264,12 +261,8 @@ class OpenIceberg:
             return f"it belongs to a partition spec of a column that the table no longer has (field id {min(gone)})"
         return None
 
-    def notes(self, file: LiveFile) -> tuple[str, ...]:
-        """Return what a swap of this file does not carry over: nothing."""
-        return ()
-
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Swap files in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        """Swap files in one snapshot on top of `snapshot`, and return it."""
         before, entries = self.snapshot, self._entries
         check_swaps(self, swaps)
         if (current := self._current()) is None or current.snapshot_id != before.version:
@@ -330,9 +323,6 @@ class OpenIceberg:
             )
         self.require_committable()
 
-    def prepare_erasure(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
         if file.is_outside:
@@ -342,7 +332,7 @@ class OpenIceberg:
         return self._why_left(file)
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
-        """Delete rows in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        """Delete rows in one snapshot on top of `snapshot`, and return it."""
         before, entries = self.snapshot, self._entries
         check_erasures(self, erasures)
         if (current := self._current()) is None or current.snapshot_id != before.version:
@@ -389,24 +379,12 @@ class OpenIceberg:
         return {name: ref.snapshot_id for name, ref in self._table.refs().items() if name != "main"}
 
     @property
-    def cleanup(self) -> str:
-        """The command by which earlier versions, and files of no version, leave the store."""
-        return self._statements.cleanup
-
-    def steps(self, condition: str) -> Iterator[Statement]:
-        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
-        references = self._table.refs()
-        kept = [(name, str(references[name].snapshot_ref_type) == "tag") for name in self.references()]
-        return self._statements.steps(condition, kept)
-
-    def remedy(self, place: str) -> str | None:
-        """Return Spark's statement that removes what is in such a place, or None."""
-        return self._statements.remedy(place)
-
-    @property
-    def _statements(self) -> IcebergStatements:
+    def statements(self) -> IcebergStatements:
+        """Spark's statements that take rows, and what is left of them, out of the table."""
         name = ".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>"
-        return IcebergStatements(name, self._table.metadata.properties.get("gc.enabled", "").lower() == "false")
+        kept = {name: str(ref.snapshot_ref_type) == "tag" for name, ref in self._table.refs().items() if name != "main"}
+        is_sharing = self._table.metadata.properties.get("gc.enabled", "").lower() == "false"
+        return IcebergStatements(name, is_sharing, tuple(kept.items()))
 
     def roles(self) -> Iterator[tuple[str, str]]:
         """Yield what files other than data are, by their paths: of the current snapshot last."""
@@ -438,9 +416,6 @@ class OpenIceberg:
             "streaming-skip-overwrite-snapshots=true, or streaming-skip-delete-snapshots=true if the snapshot's "
             "operation is delete (what they have read already stays in their targets)"
         )
-
-    def verify(self) -> None:
-        """Do nothing: Iceberg's writers check that the files that they replace are still live."""
 
     def _require_landed(self, replacement: Replacement, error: Exception) -> None:
         """Return if the table has the commit although an error was raised; otherwise raise what happened."""

@@ -10,7 +10,7 @@
 
 The rows that a reader of the table sees are not always those in a file. Readers merge files of tables with a primary
 key and no deletion vectors, join the columns of others, and find a column of an older schema by its id, under another
-name and as another type. Then nothing that is known about the file proves anything; `LiveFile.not_excluded` says why.
+name and as another type. Then nothing that is known about the file proves anything; `LiveFile.problem` says why.
 """
 
 from __future__ import annotations
@@ -43,18 +43,14 @@ from parquet_bloom.tables.paimon_deletes import Vectors
 from parquet_bloom.tables.paimon_options import require_newest_state, why_unknown
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
-from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Snapshot, Swap, fsspec_options, moment
+from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Problem, Readable, Snapshot, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room, avro_file
 
-_REFUSAL = (
-    "parquet-bloom does not replace files of Paimon tables; parquet_bloom.paimon.attach_index adds indexes, "
-    "as does Paimon's own procedure rewrite_file_index"
-)
 _INDEX = ".index"
 
 
-class OpenPaimon:
-    """A Paimon table, or a branch of one (`branch_of`); see `snapshots.OpenTable`. Only indexes are committed to it."""
+class OpenPaimon(Readable):
+    """A Paimon table, or a branch of one (`branch_of`). Only indexes are committed to it."""
 
     kind = "Paimon"
 
@@ -91,32 +87,6 @@ class OpenPaimon:
         """Load and return the newest snapshot."""
         self.snapshot = self._read(self._newest(), is_newest=True)
         return self.snapshot
-
-    def require_committable(self) -> None:
-        """Raise `UnsupportedError`."""
-        raise UnsupportedError(_REFUSAL)
-
-    def prepare(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
-    def refusal(self, file: LiveFile) -> str | None:
-        """Return why this file cannot be swapped."""
-        return _REFUSAL
-
-    def notes(self, file: LiveFile) -> tuple[str, ...]:
-        """Return what a swap of this file does not carry over: nothing."""
-        return ()
-
-    def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Raise `UnsupportedError`."""
-        raise UnsupportedError(_REFUSAL)
-
-    def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
-        """Raise `UnsupportedError`."""
-        return self.commit(())
-
-    def verify(self) -> None:
-        """Do nothing: there are no swaps that another writer could have overwritten."""
 
     # ---- indexes -----------------------------------------------------------------------------
 
@@ -303,9 +273,7 @@ class OpenPaimon:
             path, folder = self._place(schema, entry)
             path, outside = self._files.place(path)
             own = self._schema(file["_SCHEMA_ID"])
-            reason = merged or _unlike(schema, own) or _unreadable(file)
-            if entry["_BUCKET"] == _POSTPONED:
-                reason = _NOT_MOVED
+            problem = _problem(schema, own, merged, entry)
             name, known_as = file["_FILE_NAME"], self._recorded(file, path)
             self._origins[known_as] = _Origin(name, file["_SCHEMA_ID"], _has_index(file))
             live_file = LiveFile(
@@ -314,16 +282,14 @@ class OpenPaimon:
                 file["_FILE_SIZE"],
                 file["_ROW_COUNT"],
                 has_deletes=merged is not None or vectors.may_have(name),
-                not_excluded=outside or reason,
+                problem=Problem.of("outside", outside) or problem,
                 file_index=self._file_index(file, own, folder) if schema.uses_indexes else None,
-                is_outside=outside is not None,
-                unreadable=outside or _why_unreadable(schema, merged, entry),
                 unread=_unread(schema, own),
                 own_names={
                     name: own.fields[key][0] if key in own.fields else None for key, (name, _) in schema.fields.items()
                 },
             )
-            yield live_file, own.statistics(file) if reason is None else None
+            yield live_file, own.statistics(file) if problem is None or problem.kind == "some rows" else None
 
     def _recorded(self, file: dict[str, Any], path: str) -> str:
         return file.get("_EXTERNAL_PATH") or path.removeprefix(f"{self._root}/")
@@ -625,14 +591,19 @@ def _has_index(file: dict[str, Any]) -> bool:
     return file.get("_EMBEDDED_FILE_INDEX") is not None or any(name.endswith(_INDEX) for name in extra)
 
 
-def _why_unreadable(schema: _Schema, merged: str | None, entry: dict[str, Any]) -> str | None:
-    """Return why the rows in a file are not those of the table's readers, those that a delete took aside; or None."""
+def _problem(schema: _Schema, own: _Schema, merged: str | None, entry: dict[str, Any]) -> Problem | None:
+    """Return why a file of schema `own` has other rows, or columns, than those that the table's readers see."""
     file = entry["_FILE"]
     if entry["_BUCKET"] == _POSTPONED:
-        return _NOT_MOVED
+        return Problem("rows", _NOT_MOVED)
+    if reason := merged or _why_not_whole(file):
+        return Problem("rows", reason)
+    of_columns, of_rows = _unlike(schema, own), schema.expiry
     if schema.keys and file.get("_DELETE_ROW_COUNT") != 0:
-        return merged or "some of its rows may say that a key is deleted"
-    return merged or schema.expiry or _unreadable(file)
+        of_rows = "some of its rows may say that a key is deleted"
+    if of_columns and of_rows:
+        return Problem("rows", f"{of_columns}; {of_rows}")
+    return Problem.of("columns", of_columns) or Problem.of("some rows", of_rows)
 
 
 def _unread(table: _Schema, own: _Schema) -> dict[str, str]:
@@ -647,7 +618,7 @@ def _unread(table: _Schema, own: _Schema) -> dict[str, str]:
     return unread
 
 
-def _unreadable(file: dict[str, Any]) -> str | None:
+def _why_not_whole(file: dict[str, Any]) -> str | None:
     if not file["_FILE_NAME"].endswith(".parquet"):
         return f"it is not a Parquet file but {file['_FILE_NAME'].rpartition('.')[2]}"
     if file.get("_WRITE_COLS") is not None:

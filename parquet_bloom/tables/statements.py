@@ -5,7 +5,7 @@ What Spark calls a catalog is not known here, so Iceberg's statements have a pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 CATALOG = "<catalog>"
@@ -31,7 +31,7 @@ class DeltaStatements:
         return f"delta.`{self.root}`"
 
     @property
-    def vacuum(self) -> str:
+    def cleanup(self) -> str:
         """The statement by which earlier versions, change data and files of no version leave the store."""
         return f"VACUUM {self.table}"
 
@@ -45,7 +45,7 @@ class DeltaStatements:
         yield Statement(f"DELETE FROM {self.table} WHERE {condition}", "deletes the rows in the newest version")
         yield Statement(f"REORG TABLE {self.table} APPLY (PURGE)", "writes files again of which rows are only marked")
         yield Statement(
-            self.vacuum,
+            self.cleanup,
             "removes the old files and the change data, once they are older than delta.deletedFileRetentionDuration "
             "(a week); sooner with RETAIN 0 HOURS, after SET spark.databricks.delta.retentionDurationCheck.enabled = "
             "false, if nothing else reads or writes the table",
@@ -60,7 +60,7 @@ class DeltaStatements:
         """Return the statement that removes what is in such a place, or None."""
         if place in ("log", "checkpoint"):
             return f"{self.shorten_log}; it goes with a checkpoint that is written after that time"
-        return self.vacuum if place in ("version", "no version", "change data", "deletion vector") else None
+        return self.cleanup if place in ("version", "no version", "change data", "deletion vector") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class IcebergStatements:
     name: str
     is_sharing: bool = False
     """Whether the table says that its files may be another table's."""
+    references: tuple[tuple[str, bool], ...] = ()
+    """Branches and tags besides main, and whether each is a tag."""
 
     @property
     def expire(self) -> str:
@@ -101,13 +103,10 @@ class IcebergStatements:
         given = ", ".join((f"table => '{self.name}'", *arguments))
         return f"CALL {CATALOG}.system.{procedure}({given})"
 
-    def steps(self, condition: str, references: Iterable[tuple[str, bool]] = ()) -> Iterator[Statement]:
-        """Yield what takes the rows of a condition out of the table, in order.
-
-        `references` are branches and tags besides main, and whether each is a tag.
-        """
+    def steps(self, condition: str) -> Iterator[Statement]:
+        """Yield what takes the rows of a condition out of the table, in order."""
         table = f"{CATALOG}.{self.name}"
-        for name, is_tag in references:
+        for name, is_tag in self.references:
             kind = "TAG" if is_tag else "BRANCH"
             yield Statement(f"ALTER TABLE {table} DROP {kind} `{name}`", "it keeps a snapshot that may have the rows")
         yield Statement(f"DELETE FROM {table} WHERE {condition}", "deletes the rows in the current snapshot")

@@ -25,9 +25,9 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn
 from parquet_bloom.storage.listing import StorageOptions
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import (
+    Committable,
     FailedCommitError,
     LiveFile,
-    OpenTable,
     Swap,
     UncheckedCommitError,
     open_table,
@@ -123,7 +123,7 @@ def _of_properties(properties: Mapping[str, str], fpp: float) -> dict[str, float
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    table: OpenTable
+    table: Committable
     options: AddOptions
     batch: int
     jobs: int | None
@@ -170,7 +170,7 @@ class _Run:
         sources, found = snapshot.found(self.storage_options)
         wanted, targets = [], []
         for file, of_now, source in zip(snapshot.files, found.files, sources, strict=True):
-            if of_now.loss is not None:
+            if of_now.problem is not None and of_now.problem.kind == "lost":
                 self._put(file, AddPlan(source, None).refused(of_now.error(is_named=False)))
             elif reason := self.table.refusal(file):
                 self._put(file, AddPlan(source, None).refused(UnsupportedError(reason)))
@@ -304,7 +304,7 @@ class Committing(Protocol):
         """How far its commits are spaced."""
 
     @property
-    def table(self) -> OpenTable:
+    def table(self) -> Committable:
         """The table that it commits to."""
 
 

@@ -399,7 +399,7 @@ def erase_from_table(
             held = [*record.end(work.ending(left)).held_by]
             notes += _incomplete(record, after.version)
     if held:
-        notes.append(still_held(held, work.table.cleanup))
+        notes.append(still_held(held, work.table.statements.cleanup))
     return Erased(
         *(tuple(work.rows.values()), tuple(work.stale), before, after.version, tuple(left), shown, tuple(notes)),
         ledger=None if record is None or dry_run else str(record.path),

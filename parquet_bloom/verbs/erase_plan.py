@@ -15,7 +15,7 @@ from parquet_bloom.format.schema import ColumnPath, LeafColumn, parse_path
 from parquet_bloom.results import FailedFile, Record, Table
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import StorageOptions
-from parquet_bloom.tables import HistoricTable, open_history
+from parquet_bloom.tables import Erasable, open_history
 from parquet_bloom.values.encoding import literal_text, parse_literal
 from parquet_bloom.values.interchange import python_value
 from parquet_bloom.values.literals import Timestamp
@@ -89,10 +89,10 @@ def erase_plan(
         engines = f"delete the rows with {kind}'s own engines" if kind in ("Hudi", "Paimon") else why_unknown
         raise UnsupportedError(engines or f"{path} is not a Delta or Iceberg table; erase its files themselves")
     condition = _condition(where, read, _leaf(table, where, storage_options))
-    return Steps(tuple(Step(each.sql, each.why) for each in table.steps(condition)))
+    return Steps(tuple(Step(each.sql, each.why) for each in table.statements.steps(condition)))
 
 
-def _leaf(table: HistoricTable, path: ColumnPath, storage_options: StorageOptions) -> LeafColumn | None:
+def _leaf(table: Erasable, path: ColumnPath, storage_options: StorageOptions) -> LeafColumn | None:
     """Return the column in a live file that has it."""
     sources, _ = table.snapshot.found(storage_options)
     for source in sources:

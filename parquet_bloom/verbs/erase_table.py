@@ -38,7 +38,7 @@ from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, resolve
 from parquet_bloom.storage.rewrite import remove_leftovers
 from parquet_bloom.tables import (
-    ErasableTable,
+    Erasable,
     Erasure,
     LiveFile,
     Snapshot,
@@ -84,7 +84,7 @@ def write_here(plans: Sequence[ErasePlan], jobs: int | None) -> Sequence[FileEra
 class TableErasure:
     """One call of `erase` for a table."""
 
-    table: ErasableTable
+    table: Erasable
     path: tuple[str, ...]
     keys: Keys
     timezone: str | None
@@ -422,7 +422,7 @@ class TableErasure:
         self.ledger.searched = [path for path in self.proved if path not in self.ledger.failed]
         notes = [f"{row.path}: {note}" for row in rows for note in row.notes]
         notes += [f"{path}: not searched, because no version has it" for path in unreferenced]
-        return Ending(self.table.snapshot.version, self.held_by(), self.table.cleanup, self.stale, notes)
+        return Ending(self.table.snapshot.version, self.held_by(), self.table.statements.cleanup, self.stale, notes)
 
     # ---- what is left behind ---------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from parquet_bloom.storage.listing import (
     resolve,
     says_parquet,
 )
-from parquet_bloom.tables import HistoricTable, fsspec_options, open_history, root_of
+from parquet_bloom.tables import Erasable, fsspec_options, open_history, root_of
 from parquet_bloom.tables.roots import Root
 from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.erase_ledger import HASHED, read_ledger, secret_of
@@ -206,7 +206,7 @@ class _Search:
     column: tuple[str, ...]
     wanted: Wanted
     kind: str | None
-    table: HistoricTable | None
+    table: Erasable | None
     storage_options: StorageOptions
     found: dict[Source, Searched] = field(default_factory=dict)
     unsearched: list[FailedFile] = field(default_factory=list)
@@ -412,7 +412,7 @@ class _Search:
         if place == LIVE:
             return f"parquet-bloom erase --table {self.root}, or the statements of erase --plan"
         kind_of_place = "version" if place.startswith("version ") else place
-        return self.table.remedy(kind_of_place) or REMOVE
+        return self.table.statements.remedy(kind_of_place) or REMOVE
 
 
 def _most_precise(found: Mapping[str, set[int]]) -> Iterator[tuple[str, set[int]]]:

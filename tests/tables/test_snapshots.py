@@ -14,6 +14,7 @@ from parquet_bloom.tables.placement import ByIds
 from parquet_bloom.tables.snapshots import (
     Erasure,
     LiveFile,
+    Problem,
     Snapshot,
     TableFiles,
     check_erasures,
@@ -132,7 +133,7 @@ def test_deleted_rows_are_not_known_after_pickling() -> None:
     [
         ({}, None),
         ({"has_deletes": True}, "some of their rows are deleted"),
-        ({"not_excluded": "it is odd"}, "it is odd"),
+        ({"problem": Problem("rows", "it is odd")}, "it is odd"),
         ({"partition": {"p": "x"}}, "partition columns"),
         ({"unproved": frozenset({("id", "it is odd")})}, "other names or values"),
     ],
