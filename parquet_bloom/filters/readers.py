@@ -18,7 +18,7 @@ from parquet_bloom.format.schema import LeafColumn
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source, StorageOptions, resolve
 from parquet_bloom.tables import Snapshot, fsspec_options
-from parquet_bloom.tables.wishes import readers_property
+from parquet_bloom.tables.table_properties import readers_property
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -45,7 +45,8 @@ from parquet_bloom.predicates.tree import (
 from parquet_bloom.predicates.typing import is_beyond_bigint, is_integer, readings
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.storage.partitions import Partitions
-from parquet_bloom.tables.placement import Columns, Unproved
+from parquet_bloom.tables.live_files import Unproved
+from parquet_bloom.tables.placement import Columns
 from parquet_bloom.values.encoding import ALIKE_DIGITS, encode_literal, why_uncountable, why_untrusted
 from parquet_bloom.values.ordering import Point, kernel_point, literal_interval
 from parquet_bloom.values.statistics import StatisticsReader

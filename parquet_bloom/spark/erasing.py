@@ -16,16 +16,16 @@ from parquet_bloom.spark.conditions import LOG
 from parquet_bloom.spark.retrofit import EARLIER, Item, Outcome, Retrofit, carried_out, local_frame
 from parquet_bloom.spark.session import interruptibly, job
 from parquet_bloom.spark.stores import SparkOptions, settled
-from parquet_bloom.spark.tasks import driver_reads, frame_of, readable_errors, said_on_executor
+from parquet_bloom.spark.tasks import driver_reads, error_on_executor, frame_of, readable_errors
 from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
-from parquet_bloom.verbs.add_to_table import BATCH
+from parquet_bloom.verbs.changes import BATCH
 from parquet_bloom.verbs.erase import Erased, erase_from_table, erase_rows, refresh_indexes, refuse_options
 from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erase_file
 from parquet_bloom.verbs.erase_ledger import LedgerKeys
 from parquet_bloom.verbs.erase_record import recording
-from parquet_bloom.verbs.erase_table import beside
+from parquet_bloom.verbs.erase_table import Stored, beside
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 from parquet_bloom.verbs.retrofit import UNFAMILIAR
@@ -151,7 +151,7 @@ def erase_everywhere(
                 jobs=None,
                 storage_options=storage_options,
                 progress=progress,
-                write=lambda plans, _: _written(spark, plans),
+                write=lambda plans, keys, _: _written(spark, plans, keys),
             )
     if catalog is not None:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
@@ -225,15 +225,15 @@ class _Erasure(Retrofit):
 # ---- tables ------------------------------------------------------------------------------
 
 
-def _written(spark: SparkSession, plans: Sequence[ErasePlan]) -> list[FileErased]:
+def _written(spark: SparkSession, plans: Sequence[ErasePlan], keys: Stored) -> list[FileErased]:
     """Write the new file of each plan, a task for each; return what came of them."""
     import pyarrow as pa
 
-    keys = {plan.leaf: plan.keys for plan in plans if plan.leaf is not None and plan.keys is not None}
+    of_plans = {plan.leaf: keys(plan.leaf) for plan in plans}
     schema = pa.schema([("number", pa.int64()), ("outcome", pa.binary())])
     frame = frame_of(
-        *(spark, [[str(number)] for number in range(len(plans))], _Write(keys), schema),
-        parts=[dataclasses.replace(plan, keys=None) for plan in plans],
+        *(spark, [[str(number)] for number in range(len(plans))], _Write(of_plans), schema),
+        parts=plans,
     )
     with job(spark, "parquet_bloom: erasing rows from a table", None), readable_errors():
         found = interruptibly(spark, frame.collect)
@@ -255,10 +255,9 @@ class _Write:
 
     def __call__(self, numbers: list[str], plan: ErasePlan) -> Iterator[dict[str, Any]]:
         """Yield what came of the plan, and where the new file is."""
-        assert plan.leaf is not None
-        plan.keys, plan.target = self.keys[plan.leaf], beside(plan.source.path)
+        plan.target = beside(plan.source.path)
         try:
-            row = erase_file(plan)
+            row = erase_file(plan, self.keys[plan.leaf])
         except Exception as error:
-            row = dataclasses.replace(plan.refused(error), error=said_on_executor(error))
+            row = dataclasses.replace(plan.refused(error).row, error=error_on_executor(error))
         yield {"number": int(numbers[0]), "outcome": pickle.dumps((row, plan.target))}

@@ -207,7 +207,7 @@ def _understood(
     try:
         predicate = understood(settings, where, frame)
     except PySparkException as error:
-        has_others = snapshot is not None and (snapshot.naming.renames or snapshot.stored is not None)
+        has_others = snapshot is not None and (snapshot.naming.renames or snapshot.naming.retypes)
         if snapshot is None or not (has_others or any(file.partition for file in snapshot.files)):
             raise
         # The table may have a column that this file lacks.
@@ -218,7 +218,7 @@ def _understood(
 
 
 def _rows_of(spark: SparkSession, source: Source, snapshot: Snapshot | None) -> DataFrame:
-    if snapshot is not None and snapshot.stored is not None and snapshot.columns is not None:
+    if snapshot is not None and snapshot.naming.retypes and snapshot.columns is not None:
         return _empty(spark, snapshot.columns())  # a file may have other types
     frame = spark.read.parquet(for_spark(Settings(spark), name_of(source)))
     if snapshot is None or not snapshot.naming.renames:

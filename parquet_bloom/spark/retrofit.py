@@ -37,10 +37,10 @@ from parquet_bloom.spark.tasks import (
     TASKS_PER_CORE,
     balanced,
     driver_reads,
+    error_on_executor,
     frame_of,
     paths_of,
     readable_errors,
-    said_on_executor,
 )
 from parquet_bloom.storage.links import require_inside, to_change
 from parquet_bloom.storage.listing import PathLike, Source, find, listed
@@ -394,7 +394,7 @@ class Retrofit:
         try:
             return self._row(item), None
         except Exception as error:
-            row = self.refused(item, said_on_executor(error))
+            row = self.refused(item, error_on_executor(error))
             return row, error if isinstance(error, ColumnNotFoundError) else None
 
     def refused(self, item: Item, error: str) -> Row:
@@ -442,9 +442,8 @@ class Retrofit:
 
     def _made(self, item: Item) -> Row | None:
         """Return the row of a file whose target an earlier attempt made; None if that is not what is there."""
-        assert item.target is not None
         again = {"replace": False} if "replace" in self.options else {}
-        (row,) = self.call([item.target], dry_run=True, **again)
+        (row,) = self.call([item.target or item.path], dry_run=True, **again)
         assert not isinstance(row, FileErased)
         if row.status != "unchanged":
             return None

@@ -253,7 +253,7 @@ def driver_reads(storage_options: StorageOptions) -> Iterator[None]:
         raise StoreError(f"{error}; the driver's Python does not see Spark's settings (fs.s3a.*): {advice}") from error
 
 
-def said_on_executor(error: Exception) -> str:
+def error_on_executor(error: Exception) -> str:
     """Return an error of a task as one line, with advice if it found no credentials."""
     text = describe_error(error)
     is_refused = isinstance(error, OSError) and error.filename is None and _NONE_FOUND.search(text)

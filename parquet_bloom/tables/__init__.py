@@ -23,13 +23,13 @@ from parquet_bloom.storage.listing import (
     resolve,
 )
 from parquet_bloom.tables.detect import ICEBERG_METADATA, STREAMING, branch_of, table_kind
+from parquet_bloom.tables.live_files import FileIndex, LiveFile
 from parquet_bloom.tables.snapshots import (
     Committable,
     Erasable,
     Erasure,
     FailedCommitError,
-    FileIndex,
-    LiveFile,
+    NewFile,
     Readable,
     Snapshot,
     Swap,
@@ -49,6 +49,7 @@ __all__ = [
     "FailedCommitError",
     "FileIndex",
     "LiveFile",
+    "NewFile",
     "Readable",
     "Snapshot",
     "Swap",
@@ -339,10 +340,10 @@ def open_paimon(table: PathLike) -> OpenPaimon:
     return opened
 
 
-def _kind_of(table: Any, asked: str | None, storage_options: StorageOptions) -> str | None:
-    wanted = asked.capitalize() if asked else None
+def _kind_of(table: Any, kind: str | None, storage_options: StorageOptions) -> str | None:
+    wanted = kind.capitalize() if kind else None
     if wanted not in (None, *_FORMATS):
-        raise UnsupportedError(f"{asked} tables are not supported; {', '.join(_FORMATS)} are")
+        raise UnsupportedError(f"{kind} tables are not supported; {', '.join(_FORMATS)} are")
     format_ = kind_of_path(os.fspath(table), storage_options) if isinstance(table, str | os.PathLike) else None
     if not isinstance(table, str | os.PathLike):
         homes = _homes(table)

@@ -39,6 +39,7 @@ from parquet_bloom.tables.delta_erased import BY_SPARK, metrics, statistics_of, 
 from parquet_bloom.tables.delta_features import features_for_entry, refused_feature
 from parquet_bloom.tables.delta_log import Log, commit_name, has_in_commit_timestamps
 from parquet_bloom.tables.delta_statistics import EPOCH
+from parquet_bloom.tables.live_files import LiveFile, Problem
 from parquet_bloom.tables.placement import ByIds, ByName, Mapped
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import OUTSIDE, Root, for_writing
@@ -46,8 +47,6 @@ from parquet_bloom.tables.snapshots import (
     Erasable,
     Erasure,
     FailedCommitError,
-    LiveFile,
-    Problem,
     Snapshot,
     Swap,
     UnknownOutcomeError,
@@ -321,10 +320,8 @@ class OpenDelta(Erasable):
 
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
-        if file.is_outside and file.not_excluded != OUTSIDE:
-            return for_writing(file.not_excluded)
-        if file.is_outside or _is_absolute(unquote(file.recorded)):
-            return _ELSEWHERE
+        if reason := self._why_elsewhere(file):
+            return reason
         if not self._writes_entries and file.recorded != _as_logged(unquote(file.recorded)):
             return "deltalake would write its path differently from the log, and its rows would appear twice"
         if reason := self._why_left(file):
@@ -334,6 +331,13 @@ class OpenDelta(Erasable):
             return (
                 "it has a deletion vector, and its deleted rows would come back; run OPTIMIZE or REORG ... PURGE first"
             )
+        return None
+
+    def _why_elsewhere(self, file: LiveFile) -> str | None:
+        if file.is_outside and file.not_excluded != OUTSIDE:
+            return for_writing(file.not_excluded)
+        if file.is_outside or _is_absolute(unquote(file.recorded)):
+            return _ELSEWHERE
         return None
 
     def _why_left(self, file: LiveFile) -> str | None:
@@ -402,10 +406,8 @@ class OpenDelta(Erasable):
 
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
-        if file.is_outside and file.not_excluded != OUTSIDE:
-            return for_writing(file.not_excluded)
-        if file.is_outside or _is_absolute(unquote(file.recorded)):
-            return _ELSEWHERE
+        if reason := self._why_elsewhere(file):
+            return reason
         reason = self._why_left(file)
         add = self._logged(file)
         if add is not None and file.has_deletes != bool(add["deletionVector"]):
@@ -419,7 +421,7 @@ class OpenDelta(Erasable):
         if self._entries:
             self._require_entry(max(self._entries))
         now = self._time_of_commit()
-        sizes = [one.new.size for one in erasures if one.new is not None]
+        sizes = [one.new.source.size for one in erasures if one.new is not None]
         erased, left = (sum(each) for each in zip(*((one.rows_erased, one.rows_left) for one in erasures), strict=True))
         vectors = sum(one.old.has_deletes for one in erasures)
         information = {
@@ -486,15 +488,15 @@ class OpenDelta(Erasable):
         """Return the actions that take a file out, and put in the one with the rows that are left."""
         add = self._entry_in_log(erasure.old)
         remove, kept = _removal(add, erasure.old.size, now, changes_data=True)
-        if erasure.new is None or erasure.footer is None:
+        if erasure.new is None:
             return [{"remove": remove}]
         new = {
             "path": _beside_logged(erasure),
             "partitionValues": add["partitionValues"] or {},
-            "size": erasure.new.size,
+            "size": erasure.new.source.size,
             "modificationTime": now,
             "dataChange": True,
-            "stats": statistics_of(erasure.new, erasure.footer, add["stats"]),
+            "stats": statistics_of(*erasure.new, add["stats"]),
         }
         return [{"remove": remove}, {"add": {**new, **kept}}]
 
@@ -506,13 +508,17 @@ class OpenDelta(Erasable):
                 return
         except Exception as second:
             raise UnknownOutcomeError(f"{error}; whether {self._root} has the commit is not known: {second}") from error
+        raise self._failed(version, error, is_taken=is_taken) from error
+
+    def _failed(self, version: int, error: Exception, *, is_taken: bool) -> Exception:
+        """Return the error of a commit that is not in the log: `is_taken` if another one is there as this version."""
         if is_taken:
-            raise ConcurrentChangeError(
+            return ConcurrentChangeError(
                 f"another writer committed version {version} of {self._root}; nothing was committed"
-            ) from error
+            )
         if not self._is_local:
-            raise UnknownOutcomeError(f"{error}; the store may still publish it as version {version}") from error
-        raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+            return UnknownOutcomeError(f"{error}; the store may still publish it as version {version}")
+        return FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}")
 
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier version that can still be read, the oldest first, and its files."""
@@ -662,13 +668,7 @@ class OpenDelta(Erasable):
                     return
         except Exception as second:
             raise UnknownOutcomeError(f"{error}; whether {self._root} has the commit is not known: {second}") from error
-        if newest > before:
-            raise ConcurrentChangeError(
-                f"another writer committed version {before + 1} of {self._root}; nothing was committed"
-            ) from error
-        if not self._is_local:
-            raise UnknownOutcomeError(f"{error}; the store may still publish it as version {before + 1}") from error
-        raise FailedCommitError(f"the commit to {self._root} failed, and nothing was committed: {error}") from error
+        raise self._failed(before + 1, error, is_taken=newest > before) from error
 
 
 _LOCAL_TIME = "the log has its instants without a time zone, and which one its writer meant is not known"

@@ -85,14 +85,12 @@ def _writer(leaf: LeafColumn) -> Callable[[Any, bool], str | None] | None:
         return lambda key, is_high: json_float(key, is_single=kind is PhysicalType.FLOAT)
     if kind is PhysicalType.BOOLEAN:
         return lambda key, is_high: "true" if key else "false"
-    if name == "DECIMAL":
-        assert logical is not None
+    if logical is not None and name == "DECIMAL":
         scale = logical.scale
         return lambda key, is_high: format(Decimal((key < 0, tuple(map(int, str(abs(key)))), -scale)), "f")
     if name == "DATE":
         return lambda key, is_high: json_date(key)
-    if name == "TIMESTAMP" and kind is PhysicalType.INT64:
-        assert logical is not None
+    if logical is not None and name == "TIMESTAMP" and kind is PhysicalType.INT64:
         per_milli, zone = _PER_MILLISECOND.get(str(logical.unit)), "Z" if logical.is_adjusted_to_utc else ""
         if per_milli is None:
             return None

@@ -32,9 +32,10 @@ from parquet_bloom.storage.listing import StorageOptions, files_below, is_local,
 from parquet_bloom.tables.hudi_columns import HudiColumns
 from parquet_bloom.tables.hudi_properties import properties, why_not_understood
 from parquet_bloom.tables.hudi_schemas import History, newest_commits
+from parquet_bloom.tables.live_files import LiveFile, Problem
 from parquet_bloom.tables.placement import ByName
 from parquet_bloom.tables.roots import Root
-from parquet_bloom.tables.snapshots import LiveFile, Problem, Readable, Snapshot, fsspec_options, moment
+from parquet_bloom.tables.snapshots import Readable, Snapshot, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room
 
 LOGS = "log files of its file group may hold newer rows"
@@ -127,7 +128,7 @@ class OpenHudi(Readable):
         timeline, is_new = self._timeline(settings)
         names = timeline.names()  # before the listing, so that what is written in between is not completed
         instants, savepoints = _instants(names, is_new)
-        upto = None if as_of is None else _asked(as_of, settings.get("hoodie.table.timeline.timezone", "LOCAL"))
+        upto = None if as_of is None else _instant_of(as_of, settings.get("hoodie.table.timeline.timezone", "LOCAL"))
         taken = [each for each in instants if upto is None or each.requested <= upto]
         if upto is not None and not taken:
             raise UnsupportedError(f"the timeline of {self._root} does not go back to {as_of}")
@@ -163,10 +164,9 @@ class OpenHudi(Readable):
             self._root,
             int(last),
             tuple(live),
-            naming=ByName(hidden),
+            naming=columns or ByName(hidden),
             columns=None if columns is None else lambda: columns.declared,
             properties=settings,
-            stored=columns,
         )
 
     def _require_empty(self) -> None:
@@ -310,7 +310,7 @@ def _columns(
 ) -> HudiColumns | None:
     """Return the columns of a table with this newest schema, if that is one."""
     try:
-        return HudiColumns.of(newest, noted, [name for name in _META_NAMES if name not in hidden], settings)
+        return HudiColumns.of(newest, noted, [name for name in _META_NAMES if name not in hidden], settings, hidden)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -352,7 +352,7 @@ def _instants(names: Sequence[str], is_new: bool) -> tuple[list[_Instant], set[s
     return sorted(instants, key=lambda each: each.requested), saved
 
 
-def _asked(as_of: int | str, zone: str) -> str:
+def _instant_of(as_of: int | str, zone: str) -> str:
     text = str(as_of)
     if text.isdecimal():
         if not 14 <= len(text) <= 17:

@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, Repetition, format_path
@@ -33,16 +33,16 @@ from parquet_bloom.tables.hudi_properties import (
     partition_columns,
     why_no_values_in_paths,
 )
-from parquet_bloom.tables.placement import Columns, Unproved
-from parquet_bloom.tables.snapshots import LiveFile
+from parquet_bloom.tables.live_files import LiveFile
+from parquet_bloom.tables.placement import ByName, Placement
 from parquet_bloom.values.encoding import encode_literal
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.values.statistics import StatisticsReader
 
 
-@dataclass(frozen=True)
-class HudiColumns:
-    """The columns of a table's newest schema.
+@dataclass
+class HudiColumns(ByName):
+    """The columns of a table's newest schema, and where files have them.
 
     `paths` are those of all columns, down to the first list or map, and `leaves` those whose type is understood.
     `partitions` are the partition columns, each with why a path does not tell its values, or None. `later` has, for
@@ -58,14 +58,21 @@ class HudiColumns:
     is_hive_style: bool = False
     are_dropped: bool = False
     is_bootstrap: bool = False
-    _unproved: dict[int, tuple[Any, Unproved]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    hidden: frozenset[str] = frozenset()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_unproved": {}}
+    retypes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__init__(self.hidden)
 
     @classmethod
     def of(
-        cls, newest: str, schemas: Mapping[str, str], meta_columns: Sequence[str], settings: Mapping[str, str]
+        cls,
+        newest: str,
+        schemas: Mapping[str, str],
+        meta_columns: Sequence[str],
+        settings: Mapping[str, str],
+        hidden: frozenset[str] = frozenset(),
     ) -> HudiColumns:
         """Return those of the `newest` schema; `schemas` are what writes noted, by their instants, ascending.
 
@@ -102,6 +109,7 @@ class HudiColumns:
             is_true(settings, HIVE_STYLE),
             dropped,
             is_bootstrap,
+            hidden,
         )
 
     @property
@@ -111,23 +119,15 @@ class HudiColumns:
 
     # ---- whatever file it is -----------------------------------------------------------------
 
-    def unproved(self, columns: Columns) -> Unproved:
-        """Return the columns of which a file with these leaf columns proves nothing, each with why."""
-        known = self._unproved.get(id(columns.leaves))  # the same schema has the same leaves, see `parse_footer`
-        if known is None or known[0] is not columns.leaves:
-            self._unproved[id(columns.leaves)] = known = columns.leaves, self._find_unproved(columns)
-        return known[1]
-
-    def _find_unproved(self, columns: Columns) -> Unproved:
+    def _placed(self, leaves: Sequence[LeafColumn], ids: Sequence[Sequence[int | None]]) -> Placement:
         names = {path[0] for path in self.paths}
-        found: dict[str, str] = {}
-        for leaf in columns.leaves:
-            name = leaf.path[0]
-            if name in names and (reason := self._why_other_type(leaf)):
-                found.setdefault(name, reason)
-        for path in self._lacking(columns):
-            found.setdefault(path[0], f"the file does not store {format_path(path)}")
-        return frozenset(found.items())
+        doubtful: dict[str, str] = {}
+        for leaf in leaves:
+            if leaf.path[0] in names and (reason := self._why_other_type(leaf)):
+                doubtful.setdefault(leaf.path[0], reason)
+        for path in self._lacking(leaves):
+            doubtful.setdefault(path[0], f"the file does not store {format_path(path)}")
+        return replace(super()._placed(leaves, ids), doubtful=frozenset(doubtful.items()))
 
     def _why_other_type(self, leaf: LeafColumn) -> str | None:
         own = self.leaves.get(leaf.path)
@@ -137,8 +137,8 @@ class HudiColumns:
             return None
         return f"{leaf.name} is {own.type_name} in the table and {leaf.type_name} in the file"
 
-    def _lacking(self, columns: Columns) -> frozenset[ColumnPath]:
-        paths = [_path_to_list(leaf) for leaf in columns.leaves]
+    def _lacking(self, leaves: Sequence[LeafColumn]) -> frozenset[ColumnPath]:
+        paths = [_path_to_list(leaf) for leaf in leaves]
         return self.paths - {path[:end] for path in paths for end in range(1, len(path) + 1)}
 
     # ---- of one file -------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class HudiColumns:
         """Return the columns whose values a file does not tell, each with why."""
         unread = {
             path[0]: f"the file does not store {format_path(path)}, and nothing shows that the table got it later"
-            for path in self._lacking(footer) - file.later
+            for path in self._lacking(footer.leaves) - file.later
         }
         of_paths = dict(file.unproved)
         for name in self.partitions.keys() - file.partition.keys():
@@ -189,10 +189,9 @@ class HudiColumns:
         leaf = next((leaf for leaf in footer.leaves if leaf.path == (name,)), None)
         text, own = _only_text(name, file.directories), self.leaves.get((name,))
         value = None if text is None or own is None else _value(text, own)
-        if value is None or leaf is None or self._why_other_type(leaf):
+        key = None if leaf is None else key_function(leaf)
+        if value is None or leaf is None or key is None or self._why_other_type(leaf):
             return f"readers may take other values of {name} from the file's path"
-        key = key_function(leaf)
-        assert key is not None
         keys = [key(plain) for plain in encode_literal(leaf, value).plain]
         reader = StatisticsReader(leaf)
         for number, group in enumerate(footer.row_groups):

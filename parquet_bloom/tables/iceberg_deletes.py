@@ -14,7 +14,7 @@ from typing import Any
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.tables.iceberg_reading import CheckedIO
-from parquet_bloom.tables.snapshots import LiveFile
+from parquet_bloom.tables.live_files import LiveFile
 
 EQUALITY = "equality deletes apply to it, which pyiceberg does not read"
 

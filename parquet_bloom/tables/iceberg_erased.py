@@ -61,8 +61,8 @@ def _bounds(leaf: LeafColumn, low: Any, high: Any, was: bytes | None) -> tuple[b
     """Return the bounds as Iceberg's single values, in the width that the old one has; None for what has none."""
     if low is None or high is None or was is None:
         return None, None
-    name = leaf.logical_type.name if leaf.logical_type is not None else None
-    kind = leaf.physical_type
+    kind, logical = leaf.physical_type, leaf.logical_type
+    name = logical.name if logical is not None else None
     if name == "STRING":
         return _shortened(low, high)
     if name == "DECIMAL":
@@ -72,9 +72,8 @@ def _bounds(leaf: LeafColumn, low: Any, high: Any, was: bytes | None) -> tuple[b
         return struct.pack(form, low), struct.pack(form, high)
     if kind is PhysicalType.BOOLEAN:
         return bytes([low]), bytes([high])
-    if name == "TIMESTAMP":
-        assert leaf.logical_type is not None
-        scale = {"MICROS": 1, "MILLIS": 1000}.get(str(leaf.logical_type.unit))
+    if logical is not None and name == "TIMESTAMP":
+        scale = {"MICROS": 1, "MILLIS": 1000}.get(str(logical.unit))
         if scale is None or kind is not PhysicalType.INT64:
             return None, None
         low, high = low * scale, high * scale

@@ -21,7 +21,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import count
 from typing import Any, NamedTuple, Self
@@ -39,11 +39,12 @@ from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import Source, StorageOptions, is_local, resolve
 from parquet_bloom.tables.columns import of_paimon
 from parquet_bloom.tables.detect import branch_of
+from parquet_bloom.tables.live_files import FileIndex, LiveFile, Problem
 from parquet_bloom.tables.paimon_deletes import Vectors
 from parquet_bloom.tables.paimon_options import require_newest_state, why_unknown
 from parquet_bloom.tables.paimon_rows import Row, Statistics, recorded
 from parquet_bloom.tables.roots import Root, for_writing
-from parquet_bloom.tables.snapshots import FileIndex, LiveFile, Problem, Readable, Snapshot, fsspec_options, moment
+from parquet_bloom.tables.snapshots import Readable, Snapshot, fsspec_options, moment
 from parquet_bloom.tables.unpacking import AVRO, Room, avro_file
 
 _INDEX = ".index"
@@ -120,21 +121,6 @@ class OpenPaimon(Readable):
         own = self._schema(self._origins[file.recorded].schema)
         numbers = [number for number, (name, _) in self._now.fields.items() if name == column]
         return own.fields.get(numbers[0]) if numbers else None
-
-    def attach(self, indexes: Mapping[str, bytes]) -> Snapshot:
-        """Give data files their indexes, `LiveFile.recorded` -> container, in one snapshot, and return it.
-
-        As `Attaching` does, at the snapshot that is loaded. Raises what it raises.
-        """
-        live = {file.recorded: file for file in self.snapshot.files}
-        with Attaching(self) as attaching:
-            attaching.require_newest()
-            if missing := indexes.keys() - live.keys():
-                raise ConcurrentChangeError(f"{min(missing)} is not in {self._root}; nothing was committed")
-            for recorded, data in indexes.items():
-                attaching.write(live[recorded], data)
-            attaching.commit()
-        return self.refresh()
 
     # ---- files of metadata -----------------------------------------------------------------
 
@@ -355,7 +341,7 @@ class _Origin(NamedTuple):
     has_index: bool
 
 
-class Attaching:
+class IndexCommit:
     """Indexes on their way into a table: written beside their data files, and then attached in one snapshot.
 
     Nothing else is changed, the table's options neither: without `file-index.bloom-filter.columns` among them, the

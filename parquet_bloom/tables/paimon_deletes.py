@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
 from parquet_bloom.storage.drive import read_whole
 from parquet_bloom.storage.listing import Source
-from parquet_bloom.tables.snapshots import LiveFile
+from parquet_bloom.tables.live_files import LiveFile
 from parquet_bloom.tables.unpacking import Room
 
 _VERSION, _MAGIC, _MAGIC_64 = 1, struct.pack(">I", 1581511376), struct.pack("<I", 1681511377)

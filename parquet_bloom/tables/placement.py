@@ -19,9 +19,11 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, Repetition, format_path
+from parquet_bloom.tables.live_files import LiveFile, Unproved
 
 
 class Columns(Protocol):
@@ -61,9 +63,6 @@ class Unknown:
 
 Place = Here | Lacking | Unknown
 
-Unproved = frozenset[tuple[str, str]]
-"""Top-level columns of which nothing that is known of a file proves anything, each with why."""
-
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -72,7 +71,8 @@ class Placement:
     `leaves` are the file's under the table's names; one that is no column of the table is below a column "". `aligned`
     has a name for each node on the path to each leaf: the table's, or one that the table cannot have. `paths` are those
     in the file by the table's. Of the top-level columns in `unknown` it is not known where they are, each with why.
-    `ids` are those of fields that are in their place.
+    `ids` are those of fields that are in their place. Of the top-level columns in `doubtful` such a file proves
+    nothing, although it may be known where they are, each with why.
     """
 
     leaves: tuple[LeafColumn, ...]
@@ -81,6 +81,7 @@ class Placement:
     unknown: Unproved = frozenset()
     ids: frozenset[int | None] = frozenset()
     spellings: Mapping[ColumnPath, str] = field(default_factory=dict)
+    doubtful: Unproved = frozenset()
 
     def of(self, path: ColumnPath) -> Place:
         """Return where the table's column at `path` is, a leaf; or a top-level column that the file lacks."""
@@ -99,14 +100,25 @@ def _spelled(other: str) -> str:
 class Naming:
     """How the files of a table call its columns."""
 
-    renames = False
+    renames: ClassVar[bool] = False
     """Whether a column may have another name in a file."""
+    retypes: ClassVar[bool] = False
+    """Whether a column may have another type in a file than the table declares."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Any, Any, Placement]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_known": {}}
+
+    @property
+    def no_dataset(self) -> str | None:
+        """Return why the columns of the files are not the table's, or None."""
+        return OTHERS if self.renames else None
+
+    def unread(self, file: LiveFile, footer: Footer) -> dict[str, str]:
+        """Return the columns whose values a file does not tell although it may be known where they are."""
+        return {}
 
     def hides(self, name: str) -> bool:
         """Return whether the values of a top-level column in files are not the table's."""
@@ -132,6 +144,9 @@ class Naming:
 
 
 _MEMO_SIZE = 256
+
+OTHERS = "columns may have other names or values in them"
+"""Why the files of a table are not read as they are."""
 
 
 # ---- by their own names ----------------------------------------------------------------------

@@ -182,8 +182,7 @@ def _normalized(names: Sequence[str], *, is_store: bool) -> tuple[str, ...] | No
 def _rest(url: str, own: _Parts) -> str | None:
     """Return what follows the root's names in a URL below it, as it is spelled."""
     match = _URL.match(url)
-    assert match is not None
-    inner = url[match.end() :].removeprefix("/")
+    inner = url[match.end() if match is not None else 0 :].removeprefix("/")
     top = "/".join(own.names)
     return inner[len(top) + 1 :] if top and inner.startswith(f"{top}/") else None if top else inner
 

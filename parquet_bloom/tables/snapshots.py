@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -16,13 +16,13 @@ from parquet_bloom.errors import (
     CorruptFileError,
     ParquetBloomError,
     UnsupportedError,
-    without_secrets,
 )
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path
 from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
-from parquet_bloom.tables.placement import ByName, Columns, Here, Naming, Place, Unknown, Unproved
+from parquet_bloom.tables.live_files import LiveFile, Problem, Unproved
+from parquet_bloom.tables.placement import OTHERS, ByName, Columns, Here, Naming, Place, Unknown
 from parquet_bloom.tables.recorded import Recorded
 from parquet_bloom.tables.statements import DeltaStatements, IcebergStatements
 
@@ -56,114 +56,6 @@ def after_commit(root: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileIndex:
-    """Paimon's index of a data file: a container at `path`, or `data` itself, which the table's manifest held.
-
-    `columns` are those that the file was written with and whose type is not nested, by their names in the file, and
-    those types as Paimon's schemas write them. `problem` is why the container must not be read.
-    """
-
-    columns: dict[str, str]
-    path: str | None = None
-    data: bytes | None = field(default=None, repr=False)
-    problem: str | None = None
-
-
-ProblemKind = Literal["outside", "lost", "rows", "columns", "some rows"]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a file of a table cannot be used as others can, and what for.
-
-    A file `outside` of the table's directory is never opened, nor is one that is `lost`: it is not there, or cut off.
-    If its `rows` are not those that readers of the table see, it excludes none and they are not read from it. If its
-    `columns` are not the table's as they are now, it excludes none either, but its rows can be read. If `some rows` are
-    not the table's, what the file does not have is not in the table, but its rows are not read.
-    """
-
-    kind: ProblemKind
-    reason: str
-    error: type[Exception] = UnsupportedError
-
-    @classmethod
-    def of(cls, kind: ProblemKind, reason: str | None) -> Problem | None:
-        """Return the problem that there is for this reason, if there is one."""
-        return None if reason is None else cls(kind, reason)
-
-
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A data file of a snapshot.
-
-    `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
-    it from every other file of the table. `num_rows` are the file's, those that a delete took included. `partition`
-    holds the partition values that are columns' own values, as text, None for NULL. `unproved` are the top-level
-    columns, under all names that they have had, of which nothing that is known of this file proves that a value is not
-    there, each with why; of a file with a `problem` that may hold for all of them. `file_index` is what a Paimon table
-    has of it. `directories` are folders, and columns that some readers take from them, while others take what the file
-    has: (name, text). `later` are columns that the table got after the file was written: those that it lacks are NULL.
-
-    For those who want the rows themselves, `unread` are the table's columns whose values the file does not tell, each
-    with why. `own_names` are what the file calls the table's columns, None for one that it lacks, where the table tells
-    that of each file.
-    """
-
-    path: str
-    recorded: str
-    size: int
-    num_rows: int | None
-    partition: dict[str, str | None] = field(default_factory=dict)
-    has_deletes: bool = False
-    problem: Problem | None = None
-    unproved: Unproved = frozenset()
-    directories: tuple[tuple[str, str], ...] = ()
-    later: frozenset[ColumnPath] = frozenset()
-    file_index: FileIndex | None = None
-    unread: dict[str, str] = field(default_factory=dict)
-    own_names: dict[str, str | None] | None = None
-
-    @property
-    def is_outside(self) -> bool:
-        """Whether the file lies outside of the table's directory."""
-        return self.problem is not None and self.problem.kind == "outside"
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether the file is not read at all."""
-        return self.problem is not None and self.problem.kind in ("outside", "lost")
-
-    @property
-    def not_excluded(self) -> str | None:
-        """Why nothing that is known of this file proves that rows of the table are not there, or None."""
-        return self.problem.reason if self.problem is not None and self.problem.kind != "some rows" else None
-
-    @property
-    def unreadable(self) -> str | None:
-        """Why its rows are not the table's even after deletes, or None."""
-        return self.problem.reason if self.problem is not None and self.problem.kind != "columns" else None
-
-    def error(self, *, is_named: bool = True) -> Exception:
-        """Return the error of a file that is not read, for a call that must read every one."""
-        error = UnsupportedError if self.problem is None else self.problem.error
-        return error(without_secrets(f"{self.path}: {self.not_excluded}" if is_named else str(self.not_excluded)))
-
-
-class StoredColumns(Protocol):
-    """What a table's columns are in its files, where the files' own schemas decide that."""
-
-    @property
-    def no_dataset(self) -> str | None:
-        """Return why the files' own rows and columns are not the table's, or None."""
-
-    def unproved(self, columns: Columns) -> Unproved:
-        """Return the columns of which a file with these leaf columns proves nothing, each with why."""
-
-    def unread(self, file: LiveFile, footer: Footer) -> dict[str, str]:
-        """Return the columns whose values a file does not tell, each with why."""
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The live files of a table, at a Delta version, an Iceberg snapshot id or a Hudi instant (None: it has none yet).
 
@@ -172,7 +64,7 @@ class Snapshot:
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
     `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
-    `properties` are the settings that the table keeps. `stored` has what is known of columns only with a file's footer.
+    `properties` are the settings that the table keeps.
     """
 
     kind: str
@@ -185,7 +77,6 @@ class Snapshot:
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
     properties: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    stored: StoredColumns | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, each.name) for each in fields(self))
@@ -212,8 +103,8 @@ class Snapshot:
 
     def unproved_in(self, columns: Columns) -> Unproved:
         """Return the columns of which no file with these leaf columns proves anything, each with why."""
-        unknown = self.naming.place(columns).unknown
-        return unknown if self.stored is None else unknown | self.stored.unproved(columns)
+        placement = self.naming.place(columns)
+        return placement.unknown | placement.doubtful
 
     @property
     def num_rows(self) -> int | None:
@@ -347,11 +238,9 @@ class TableFiles:
             return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.stored is not None and self.snapshot.stored.no_dataset:
-            return self.snapshot.stored.no_dataset
-        if self.snapshot.naming.renames or any(file.unproved for file in self.snapshot.files):
-            return "columns may have other names or values in them"
-        return None
+        return self.snapshot.naming.no_dataset or (
+            OTHERS if any(file.unproved for file in self.snapshot.files) else None
+        )
 
     def partitions(self, source: Source) -> Partitions:
         """Return the constants of a file."""
@@ -377,30 +266,35 @@ class Swap:
         return self.path.rpartition("/")[2]
 
 
+class NewFile(NamedTuple):
+    """A file beside the one whose place it is to take."""
+
+    source: Source
+    footer: Footer
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """A file of a table, some rows of which are to go: `new`, in the same directory, has the others.
+    """A file of a table, some rows of which are to go: `new`, in the same directory, has the others, if any.
 
-    Both `new` and its `footer` are None if no row is left. `deleted` are the numbers of the rows that the table had
-    already deleted, which `new` does not have either; `rows_erased` counts the others that go.
+    `deleted` are the numbers of the rows that the table had already deleted, which `new` does not have either;
+    `rows_erased` counts the others that go.
     """
 
     old: LiveFile
-    new: Source | None
-    footer: Footer | None
+    new: NewFile | None
     rows_erased: int
     deleted: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def name(self) -> str:
-        """The new file's name in its directory."""
-        assert self.new is not None
-        return self.new.path.rpartition("/")[2]
+        """The new file's name in its directory, empty if there is none."""
+        return self.new.source.path.rpartition("/")[2] if self.new is not None else ""
 
     @property
     def rows_left(self) -> int:
         """How many rows the new file has."""
-        return self.footer.num_rows if self.footer is not None else 0
+        return self.new.footer.num_rows if self.new is not None else 0
 
 
 class Readable(ABC):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath
+from parquet_bloom.tables.live_files import LiveFile
 from parquet_bloom.tables.placement import Unknown
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot
+from parquet_bloom.tables.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from parquet_bloom.tables.columns import TableColumn
@@ -41,8 +42,7 @@ def stored_columns(
     aligned = placement.aligned if file.own_names is None else _by_own_names(file.own_names, footer)
     names = {path[0]: leaf.path[0] for path, leaf in zip(aligned, footer.leaves, strict=True) if path[0]}
     unread = dict(placement.unknown) | file.unread
-    if snapshot.stored is not None:
-        unread |= snapshot.stored.unread(file, footer)
+    unread |= snapshot.naming.unread(file, footer)
     for name, own in (file.own_names or {}).items():
         if own is not None and name not in names:
             unread.setdefault(name, "the file does not have it, although its schema does")

@@ -9,8 +9,9 @@ from parquet_bloom.filters.readers import readers_of
 from parquet_bloom.format.sbbf import MAX_BYTES
 from parquet_bloom.storage.listing import PathLike, StorageOptions
 from parquet_bloom.verbs.add_files import DEFAULT_FPP, Added, AddOptions, add_files
-from parquet_bloom.verbs.add_to_table import BATCH, add_to_table
+from parquet_bloom.verbs.add_to_table import add_to_table
 from parquet_bloom.verbs.advise import advise
+from parquet_bloom.verbs.changes import BATCH
 from parquet_bloom.verbs.parallel import Progress
 from parquet_bloom.verbs.retrofit import parse_paths, rates_of
 

@@ -16,13 +16,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     CorruptFileError,
-    ParquetBloomError,
     UnsupportedError,
 )
 from parquet_bloom.filters.engines import Hazard, hazards
@@ -55,16 +55,16 @@ from parquet_bloom.verbs.retrofit import (
     FileAdded,
     SkippedChunk,
     SkippedColumn,
+    Step,
     append_checked,
     append_footer,
     carry_out,
     column_error,
     find_with_targets,
-    is_left_alone,
-    left_alone,
     note_stale,
     once_copied,
     parquet_outcomes,
+    plan_each,
     raise_refusals,
     require_writable,
 )
@@ -179,13 +179,17 @@ class AddOptions:
 class AddPlan(AddingPlan):
     """What `add` is to do: filters to build, of which row group and column and in place of which bad one, and edits."""
 
+    footer: Footer = field(kw_only=True)
     build: list[tuple[int, LeafColumn, str | None]] = field(default_factory=list)
     edits: Edits = field(default_factory=dict)
 
     @property
     def has_work(self) -> bool:
         """Whether anything would be changed."""
-        return self.error is None and bool(self.build or self.edits)
+        return bool(self.build or self.edits)
+
+
+AddStep: TypeAlias = Step[AddPlan, FileAdded]
 
 
 def add_files(
@@ -215,25 +219,23 @@ def add_files(
     return Added(write_adds(plans, options, strict=strict, jobs=jobs, progress=progress))
 
 
-def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options: AddOptions) -> list[AddPlan]:
+def plan_adds(sources: Sequence[Source], targets: Sequence[str | None], options: AddOptions) -> list[AddStep]:
     """Return what is to be done to each file; nothing is written yet.
 
     Raises `ColumnNotFoundError` for a column that no file has.
     """
     outcomes = drive(refuse_links_out((source, _read_requested(source, options)) for source in sources))
-    plans = [
-        left_alone(AddPlan(source, target))
-        if is_left_alone(source, target, options.any_name)
-        else _checked_add(source, target, outcome, options)
-        for source, target, outcome in parquet_outcomes(outcomes, targets, warns=not options.is_advised)
-    ]
-    raise_refusals(plans, strict=False)
-    for plan in plans:
-        if plan.has_work and plan.target is None:
-            plan.notes += summaries_above(plan.source, SUMMARY)
-        if plan.has_work and options.in_place:
-            plan.notes += [IN_PLACE, *links_to(plan.source)]
-    return plans
+    of_parquet = parquet_outcomes(outcomes, targets, warns=not options.is_advised)
+    plan_one = partial(_plan_add, options)
+    steps: list[AddStep] = plan_each(of_parquet, AddingPlan, plan_one, any_name=options.any_name)
+    raise_refusals(steps, strict=False)
+    for plan in steps:
+        if isinstance(plan, AddPlan) and plan.has_work:
+            if plan.target is None:
+                plan.notes += summaries_above(plan.source, SUMMARY)
+            if options.in_place:
+                plan.notes += [IN_PLACE, *links_to(plan.source)]
+    return steps
 
 
 IN_PLACE = (
@@ -242,7 +244,7 @@ IN_PLACE = (
 
 
 def write_adds(
-    plans: Sequence[AddPlan],
+    steps: Sequence[AddStep],
     options: AddOptions,
     *,
     strict: bool = False,
@@ -250,16 +252,16 @@ def write_adds(
     progress: Progress | None = None,
 ) -> tuple[FileAdded, ...]:
     """Return what was done to each planned file; the files are written one by one, each whole or not at all."""
-    total = sum(_num_bytes(chunk) for plan in plans if not plan.error for chunk in _chunks_to_build(plan))
-    tick = Ticker(progress, total)
-    at_once, threads = share_threads(jobs, len(plans))
+    plans = [step for step in steps if isinstance(step, AddPlan)]
+    tick = Ticker(progress, sum(_num_bytes(chunk) for plan in plans for chunk in _chunks_to_build(plan)))
+    at_once, threads = share_threads(jobs, len(steps))
 
     def work(plan: AddPlan, stop: threading.Event) -> FileAdded:
-        if not plan.build and not plan.edits:
+        if not plan.has_work:
             return _leave(plan, options)
         return _write_filters(plan, options, threads, tick, stop)
 
-    return carry_out(plans, work, at_once=at_once, strict=strict)
+    return carry_out(steps, work, at_once=at_once, strict=strict)
 
 
 _Requested = tuple[Footer, list[LeafColumn], list[StoredFilter]]
@@ -275,38 +277,36 @@ def _read_requested(source: Source, options: AddOptions) -> Plan[_Requested]:
     return footer, leaves, (yield from read_filters(footer, leaves))
 
 
-def _checked_add(source: Source, target: str | None, outcome: _Requested | Exception, options: AddOptions) -> AddPlan:
-    plan = AddPlan(source, target)
-    try:
-        if isinstance(outcome, Exception):
-            raise outcome
-        footer, leaves, stored = outcome
-        plan.footer = footer
-        require_writable(
-            source, target, footer, options.force, plan.notes, for_swap=options.for_swap, can_swap=not options.in_place
-        )
-        if options.in_place:
-            require_in_place(source)
-            _require_recoverable(source)
-        present = {(f.row_group, f.leaf.index): f for f in stored}
-        leaves = _buildable(plan, leaves, present, options)
-        for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
-            if problem := footer.chunk_problem(row_group, leaf):
-                raise CorruptFileError(f"row group {row_group}, column {options.name(footer, leaf)}: {problem}")
-            _plan_chunk(plan, row_group, leaf, chunk, present.get((row_group, leaf.index)), options)
-        if not options.allow_large:
-            _require_moderate(plan, options)
-        built, filtered = {leaf.index for _, leaf, _ in plan.build}, {index for _, index in present}
-        plan.notes += options.notes(
-            footer,
-            (
-                leaf
-                for leaf in leaves
-                if leaf.index in built or (leaf.index in filtered and options.why_left_out(footer, leaf))
-            ),
-        )
-    except (ParquetBloomError, OSError) as error:
-        plan.error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
+def _plan_add(options: AddOptions, file: AddingPlan, requested: _Requested) -> AddPlan:
+    """Return what is to be added to a file; what is noted meanwhile is noted of the file, too."""
+    footer, leaves, stored = requested
+    source = file.source
+    plan = AddPlan(source, file.target, file.notes, file.skipped, file.skipped_columns, footer=footer)
+    require_writable(
+        *(source, file.target, footer, options.force, plan.notes),
+        for_swap=options.for_swap,
+        can_swap=not options.in_place,
+    )
+    if options.in_place:
+        require_in_place(source)
+        _require_recoverable(source)
+    present = {(f.row_group, f.leaf.index): f for f in stored}
+    leaves = _buildable(plan, leaves, present, options)
+    for row_group, leaf, chunk in footer.chunks(tuple(leaves)):
+        if problem := footer.chunk_problem(row_group, leaf):
+            raise CorruptFileError(f"row group {row_group}, column {options.name(footer, leaf)}: {problem}")
+        _plan_chunk(plan, row_group, leaf, chunk, present.get((row_group, leaf.index)), options)
+    if not options.allow_large:
+        _require_moderate(plan, options)
+    built, filtered = {leaf.index for _, leaf, _ in plan.build}, {index for _, index in present}
+    plan.notes += options.notes(
+        footer,
+        (
+            leaf
+            for leaf in leaves
+            if leaf.index in built or (leaf.index in filtered and options.why_left_out(footer, leaf))
+        ),
+    )
     return plan
 
 
@@ -326,7 +326,6 @@ _Present = Mapping[tuple[int, int], StoredFilter]
 
 def _buildable(plan: AddPlan, leaves: list[LeafColumn], present: _Present, options: AddOptions) -> list[LeafColumn]:
     """Return the leaves that are to have filters, and note the others; raises where none is."""
-    assert plan.footer is not None
     buildable = []
     for leaf in leaves:
         name = options.name(plan.footer, leaf)
@@ -364,7 +363,6 @@ def _require_moderate(plan: AddPlan, options: AddOptions) -> None:
     The counts in the footer are upper bounds, and decide for nearly every file. For the others the filters are built,
     because large ones may fold to small ones.
     """
-    assert plan.footer is not None
     limit = max(plan.source.size, LARGE_BYTES)
     counted = (options.ndv if options.ndv is not None else c.num_values for c in _chunks_to_build(plan))
     rates = [options.rate(plan.footer, leaf) for _, leaf, _ in plan.build]
@@ -396,13 +394,11 @@ def _num_bytes(chunk: Any) -> int:
 
 def _chunks_to_build(plan: AddPlan) -> Iterator[Any]:
     for row_group, leaf, _ in plan.build:
-        assert plan.footer is not None
         yield plan.footer.chunk(row_group, leaf)
 
 
 def _planned_bytes(plan: AddPlan, chunks: ColumnChunks, options: AddOptions) -> Iterator[int]:
     """Yield the most bytes that the bitset of each filter takes."""
-    assert plan.footer is not None
     for row_group, leaf, _ in plan.build:
         most = _sizing_hashes(chunks, row_group, leaf, options)
         yield optimal_num_bytes(most, options.rate(plan.footer, leaf), max_bytes=options.max_bytes)
@@ -419,7 +415,6 @@ def _note_share(plan: AddPlan, filters: Sequence[AddedFilter], what: str) -> Non
 def _plan_chunk(
     plan: AddPlan, row_group: int, leaf: LeafColumn, chunk: Any, old: StoredFilter | None, options: AddOptions
 ) -> None:
-    assert plan.footer is not None
     name = options.name(plan.footer, leaf)
     if _is_kept(old, options):
         if options.fill_lengths and old.location and old.location.length is None:
@@ -433,13 +428,12 @@ def _plan_chunk(
         plan.build.append((row_group, leaf, (old.problem or "requested") if old else None))
 
 
-def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
-    """Return what would be done to a planned file."""
-    if plan.error is not None:
-        return plan.refused(plan.error)
-    if not plan.build and not plan.edits:
+def preview_add(plan: AddStep, options: AddOptions) -> FileAdded:
+    """Return what would be done to a file."""
+    if not isinstance(plan, AddPlan):
+        return plan.row
+    if not plan.has_work:
         return plan.result("unchanged")
-    assert plan.footer is not None
     chunks = _column_chunks(plan)
     filters = []
     edits = dict(plan.edits)
@@ -458,7 +452,6 @@ def preview_add(plan: AddPlan, options: AddOptions) -> FileAdded:
 
 def _write_filters(plan: AddPlan, options: AddOptions, threads: int, tick: Ticker, stop: threading.Event) -> FileAdded:
     footer = plan.footer
-    assert footer is not None
     filters: list[AddedFilter] = []
     edits = dict(plan.edits)
 
@@ -501,7 +494,6 @@ def _column_chunks(plan: AddPlan) -> ColumnChunks:
     """Return a file's column chunks. What decodes them is imported now: in a new process while the file is copied."""
     from parquet_bloom.storage.columns import ColumnChunks
 
-    assert plan.footer is not None
     return ColumnChunks(plan.source, plan.footer)
 
 

@@ -29,7 +29,7 @@ from parquet_bloom.storage.cache import footer_of
 from parquet_bloom.storage.drive import Limits, RequestLog, drive
 from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.strays import Strays
-from parquet_bloom.tables.wishes import wishes_of
+from parquet_bloom.tables.table_properties import filters_wanted
 from parquet_bloom.values.encoding import encode_literal, hash_plain, why_unbuildable
 from parquet_bloom.values.ordering import key_function
 from parquet_bloom.verbs.add_to_table import leaves_of_table
@@ -231,9 +231,11 @@ def advise_lake(
     _require([*(wanted or ()), *(lookups or () if where is not None else ())], files, opened)
     if queries is not None and lookups is not None:
         lookups = _as_spelled(lookups, samples)
-    wishes = {} if opened.table is None else wishes_of(opened.table.snapshot.properties)
+    of_table = {} if opened.table is None else filters_wanted(opened.table.snapshot.properties)
     of_interest = {
-        path: one for path, one in samples.items() if lookups is None or path in lookups or format_path(path) in wishes
+        path: one
+        for path, one in samples.items()
+        if lookups is None or path in lookups or format_path(path) in of_table
     }
     sample([one for one in of_interest.values() if not _why_impossible(one)], files, lake.jobs, lake.progress)
     size = sum(source.size for source in opened.sources)
@@ -243,14 +245,14 @@ def advise_lake(
         if path not in of_interest:
             rows.append(_no(one, "not worth it", "no condition compares it with = or IN"))
             continue
-        wish = wishes.get(format_path(path))
+        own = of_table.get(format_path(path))
         values = lookups.get(path) if lookups else None
         points = list(_points(one.leaf, values, lake.timezone)) if values else None
-        if wish is not None and not points:
+        if own is not None and not points:
             points = None  # the table asks for filters, of which rate and size are estimated from its rows
-        rate = wish[1] if fpp is None and wish is not None else fpp
+        rate = own[1] if fpp is None and own is not None else fpp
         row = _advice(one, points, scale, rate, price)
-        row = row if wish is None else _wished(row, is_on=wish[0])
+        row = row if own is None else _as_wanted(row, is_on=own[0])
         rows.append(row)
     left_out = _left_out(files, {parse_path(row.column) for row in rows if row.advice == "add"}, known, opened)
     rows = [_without_hazards(row, left_out.get(parse_path(row.column), [])) for row in rows]
@@ -512,7 +514,7 @@ def _advice(
     return _no(column, advice, reason, **figures)
 
 
-def _wished(row: ColumnAdvice, *, is_on: bool) -> ColumnAdvice:
+def _as_wanted(row: ColumnAdvice, *, is_on: bool) -> ColumnAdvice:
     """Return the advice on a column of which the table's own properties say whether it is to have filters."""
     if row.advice in ("has filters", "not possible"):
         return row

@@ -11,7 +11,8 @@ from parquet_bloom.predicates.parsing import to_predicate
 from parquet_bloom.predicates.rows import RowFilter, Typed, row_filter
 from parquet_bloom.predicates.tree import normalized
 from parquet_bloom.tables.columns import constant
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot
+from parquet_bloom.tables.live_files import LiveFile
+from parquet_bloom.tables.snapshots import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa

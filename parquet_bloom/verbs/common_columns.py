@@ -33,7 +33,8 @@ from parquet_bloom.storage.cache import footer_of
 from parquet_bloom.storage.drive import Limits, RequestLog, drive, run
 from parquet_bloom.storage.listing import Source
 from parquet_bloom.tables.columns import is_widened
-from parquet_bloom.tables.snapshots import LiveFile, Snapshot
+from parquet_bloom.tables.live_files import LiveFile
+from parquet_bloom.tables.snapshots import Snapshot
 from parquet_bloom.tables.stored import stored_columns
 from parquet_bloom.verbs.declared import Declared
 from parquet_bloom.verbs.opening import Opened

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
-from parquet_bloom.errors import (
-    ParquetBloomError,
-    UnsupportedError,
-)
+from parquet_bloom.errors import UnsupportedError
 from parquet_bloom.filters import hudi
 from parquet_bloom.filters.parquet import read_filters
 from parquet_bloom.format.footer import Footer, Plan, read_footer
@@ -31,10 +29,9 @@ from parquet_bloom.verbs.retrofit import (
     append_footer,
     carry_out,
     find_with_targets,
-    is_left_alone,
-    left_alone,
     note_stale,
     parquet_outcomes,
+    plan_each,
     raise_refusals,
     require_writable,
 )
@@ -146,37 +143,37 @@ def drop(
         *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
     surveyed = drive(refuse_links_out((source, _survey_drop(source, wanted)) for source in sources))
-    plans = [
-        _checked_drop(source, target, outcome, force=force, any_name=any_name)
-        for source, target, outcome in parquet_outcomes(surveyed, targets)
-    ]
-    raise_refusals(plans, strict=strict)
-    tick = Ticker(progress, sum(plan.error is None for plan in plans))
+    steps = plan_each(parquet_outcomes(surveyed, targets), _File, partial(_plan_drop, force), any_name=any_name)
+    raise_refusals(steps, strict=strict)
+    tick = Ticker(progress, sum(isinstance(step, _DropPlan) for step in steps))
 
     def work(plan: _DropPlan, stop: threading.Event) -> FileDropped:
         try:
-            if plan.is_left:
-                return plan.result("unchanged")
             if restore:
                 return _restore_one(plan, dry_run=dry_run, keep_mtime=keep_mtime, all=all)
             return _drop_one(plan, dry_run=dry_run, keep_mtime=keep_mtime)
         finally:
             tick()
 
-    return Dropped(carry_out(plans, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
+    return Dropped(carry_out(steps, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
 
 
 @dataclass(slots=True)
-class _DropPlan(FilePlan[FileDropped]):
-    """What is to be taken from one file: the filters of `cleared`, which take `bytes_left`."""
-
-    cleared: list[tuple[int, LeafColumn]] = field(default_factory=list)
-    bytes_left: int = 0
-
+class _File(FilePlan[FileDropped]):
     def result(self, status: Status, **fields: Any) -> FileDropped:
         """Return what came of the file."""
         name, size = self.source.name, self.source.size
         return FileDropped(name, self.target or name, status, size, notes=tuple(self.notes), **fields)
+
+
+@dataclass(slots=True)
+class _DropPlan(_File):
+    """What is to be taken from one file: the filters of `cleared`, which take `bytes_left`."""
+
+    _: KW_ONLY
+    footer: Footer
+    cleared: list[tuple[int, LeafColumn]]
+    bytes_left: int
 
 
 _Survey = tuple[Footer, list[tuple[int, LeafColumn]], int]
@@ -196,25 +193,14 @@ def _survey_drop(source: Source, wanted: list[tuple[str, ...]] | None) -> Plan[_
     return footer, cleared, sum(f.length for f in filters)
 
 
-def _checked_drop(
-    source: Source, target: str | None, outcome: _Survey | Exception, *, force: bool, any_name: bool
-) -> _DropPlan:
-    plan = _DropPlan(source, target)
-    if is_left_alone(source, target, any_name):
-        return left_alone(plan)
-    try:
-        if isinstance(outcome, Exception):
-            raise outcome
-        plan.footer, plan.cleared, plan.bytes_left = outcome
-        require_writable(source, target, plan.footer, force, plan.notes)
-    except (ParquetBloomError, OSError) as error:
-        plan.error = error
-    return plan
+def _plan_drop(force: bool, file: _File, survey: _Survey) -> _DropPlan:
+    footer, cleared, bytes_left = survey
+    require_writable(file.source, file.target, footer, force, file.notes)
+    return _DropPlan(file.source, file.target, file.notes, footer=footer, cleared=cleared, bytes_left=bytes_left)
 
 
 def _drop_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool) -> FileDropped:
     source, target, footer = plan.source, plan.target, plan.footer
-    assert footer is not None
     if not plan.cleared and (target is None or dry_run):
         return plan.result("unchanged")
     edits: Edits = {(group, leaf.index): None for group, leaf in plan.cleared}
@@ -243,7 +229,6 @@ def _drop_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool) -> FileDroppe
 
 def _restore_one(plan: _DropPlan, *, dry_run: bool, keep_mtime: bool, all: bool) -> FileDropped:
     source, target, footer = plan.source, plan.target, plan.footer
-    assert footer is not None
     oldest, others = _go_back(run(source, whole_prefixes(footer)), all=all)
     if others is not None:
         plan.notes.append((_CUT_OTHERS if all else _KEPT_OTHERS).format(others))

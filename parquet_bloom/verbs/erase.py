@@ -7,25 +7,19 @@ import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from parquet_bloom.errors import (
-    ColumnNotFoundError,
-    LiteralError,
     ParquetBloomError,
     UnsupportedError,
     describe_error,
 )
 from parquet_bloom.filters.index_folder import folder_at, folders_of, indexes_above
 from parquet_bloom.filters.stored import index_of
-from parquet_bloom.format.footer import read_footer
-from parquet_bloom.format.schema import format_path, parse_path
-from parquet_bloom.predicates.binding import more_telling, why_conflicting
+from parquet_bloom.format.schema import parse_path
 from parquet_bloom.results import FailedFile, Table, count_text
 from parquet_bloom.storage.cache import Cache
-from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, listed
 from parquet_bloom.storage.rewrite import summaries_above
 from parquet_bloom.tables import open_erasable
@@ -33,30 +27,31 @@ from parquet_bloom.tables.detect import STREAMING, table_around
 from parquet_bloom.tables.spark_sink import LOG_FOLDER
 from parquet_bloom.values.stored_keys import Keys
 from parquet_bloom.verbs.add import TableKind, refuse_without_table
-from parquet_bloom.verbs.add_to_table import BATCH, Pace
-from parquet_bloom.verbs.checks import Checks
+from parquet_bloom.verbs.changes import BATCH, Commits
 from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 from parquet_bloom.verbs.erase_files import (
+    ErasedFile,
     ErasePlan,
+    EraseStep,
     FileErased,
     erase_file,
     plan_erasure,
     preview_erasure,
-    require_no_key,
 )
 from parquet_bloom.verbs.erase_ledger import LedgerKeys, still_held
 from parquet_bloom.verbs.erase_record import Ending, Recording, recording
+from parquet_bloom.verbs.erase_search import candidates, key_lookup, key_search, require_no_key
 from parquet_bloom.verbs.erase_table import TableErasure, Write, write_here
 from parquet_bloom.verbs.index import noted, purge
-from parquet_bloom.verbs.lookup import Hit, Search, outcomes
+from parquet_bloom.verbs.lookup import Hit, Search
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, num_threads
 from parquet_bloom.verbs.reading_keys import read_keys, require_no_null
 from parquet_bloom.verbs.retrofit import (
     UNFAMILIAR,
+    Unchanged,
     carry_out,
     find_with_targets,
-    is_left_alone,
-    left_alone,
+    plan_one,
     raise_refusals,
 )
 
@@ -271,61 +266,57 @@ def erase_rows(
     path = parse_path(column)
     read = read_keys(keys, path[-1])
     require_no_null(read)
-    given = listed(paths)
+    given, where = listed(paths), {"filesystem": filesystem, "storage_options": storage_options}
     if record is not None:
         full = [*_absolute(given, filesystem)]
         record.concerns(full)
-        where = {"filesystem": filesystem, "storage_options": storage_options}
         given = [path for path, name in zip(given, full, strict=True) if not _is_gone(path, name, record, **where)]
-    sources, _ = find_with_targets(
-        *(given, None), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
-    )
+    sources, _ = find_with_targets(given, None, follow_links=follow_links, **where)
     refuse_tables(sources)
     if record is not None:
         record.protect(source.path for source in sources if source.is_local)
-    search = Search(
-        path,
-        read,
-        timezone=timezone,
-        cache=Cache(0),
-        index=index_of(given, sources, index, storage_options=storage_options, filesystem=filesystem, cache=Cache(0)),
-        storage_options=storage_options,
-        checks=Checks(num_threads(None)),
-        budget=0,  # a row group that keys pass by chance is searched in any case
-    )
-    plans = _plans(sources, search, any_name=any_name, keep_empty=keep_empty, jobs=jobs, progress=progress)
-    raise_refusals(plans, strict=strict)
+    known = index_of(given, sources, index, cache=Cache(0), **where)
+    search = key_lookup(path, read, timezone, storage_options, index=known)
+    steps = _steps(sources, search, any_name=any_name, keep_empty=keep_empty, jobs=jobs, progress=progress)
+    raise_refusals(steps, strict=strict)
     if dry_run:
-        return [], tuple(preview_erasure(plan) for plan in plans)
-    of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans if plan.has_work}
+        return [], tuple(preview_erasure(step) for step in steps)
+    plans = [step for step in steps if isinstance(step, ErasePlan)]
+    of_keys = {} if record is None else {plan.source: record.rows_with(plan) for plan in plans}
     if record is not None and of_keys:
-        removals = [_in_full(plan.source) for plan in plans if plan.has_work and plan.empties]
+        removals = [_in_full(plan.source) for plan in plans if plan.empties]
         record.begin({_in_full(source): counts for source, counts in of_keys.items()}, removals)
-    tick = Ticker(progress, sum(plan.source.size for plan in plans if plan.has_work))
+    tick = Ticker(progress, sum(plan.source.size for plan in plans))
 
     def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
-        if not plan.has_work:
-            return plan.result("unchanged")
         with tick.part(plan.source.size, plan.source.size) as count:
             plan.notes += summaries_above(plan.source, _SUMMARY)
-            row = erase_file(plan, stop=stop, count=count)
+            keys_there = read.stored_in(plan.leaf, timezone, exactly=True)
+            row = erase_file(plan, keys_there, stop=stop, count=count)
         if record is not None:
             record.erased[_in_full(plan.source)] = of_keys[plan.source]
         return row
 
-    rows = carry_out(plans, work, at_once=num_threads(jobs), strict=strict)
+    rows = carry_out(steps, work, at_once=num_threads(jobs), strict=strict)
     if record is not None:
-        left = {plan.source.name for plan in plans if plan.is_left}
+        left = {step.source.name for step in steps if isinstance(step, Unchanged) and step.is_for_name}
         rows = tuple(replace(row, status="refused", error=UNFAMILIAR) if row.path in left else row for row in rows)
-        names = {source.name: _in_full(source) for source in sources}
-        record.note("refused", rows, names)
-        rows = _proved(rows, plans, search, jobs)
-        record.note("not proved", rows, names)
-        record.searched = [names[row.path] for row in rows if row.error is None and row.status != "removed"]
-        lost = [FileErased(path, "refused", error=_LOST) for path in record.lost()]
-        record.note("refused", lost)
-        rows = (*rows, *lost)
+        rows = _recorded(record, sources, rows, search, jobs)
     return sources, rows
+
+
+def _recorded(
+    record: Recording, sources: Sequence[Source], rows: tuple[FileErased, ...], search: Search, jobs: int | None
+) -> tuple[FileErased, ...]:
+    """Return the rows after a search of all files, which the record notes, and those of files that were not found."""
+    names = {source.name: _in_full(source) for source in sources}
+    record.note("refused", rows, names)
+    rows = _proved(rows, sources, search, jobs)
+    record.note("not proved", rows, names)
+    record.searched = [names[row.path] for row in rows if row.error is None and row.status != "removed"]
+    lost = [FileErased(path, "refused", error=_LOST) for path in record.lost()]
+    record.note("refused", lost)
+    return (*rows, *lost)
 
 
 _LOST = "an earlier run had begun to erase rows from it, and it was not found"
@@ -337,7 +328,7 @@ def _in_full(source: Source) -> str:
 
 
 def erase_from_table(
-    asked: Any,
+    path: Any,
     column: str,
     keys: Keys,
     *,
@@ -359,23 +350,13 @@ def erase_from_table(
     """Return what was done to a table, whose new files `write` has written."""
     if batch < 1:
         raise ValueError(f"batch= must be at least 1, not {batch}")
-    pace = Pace(max_commits_per_minute)
+    commits = Commits(max_commits_per_minute)
     kind = None if table is True else table
-    opened = open_erasable(asked, kind=kind, catalog=catalog, storage_options=storage_options)
+    opened = open_erasable(path, kind=kind, catalog=catalog, storage_options=storage_options)
     chosen = None if where is None else ChosenPartitions(where, opened.snapshot, timezone)
     work = TableErasure(
-        opened,
-        parse_path(column),
-        keys,
-        timezone,
-        batch,
-        jobs,
-        storage_options,
-        progress,
-        record,
-        write,
-        pace,
-        chosen,
+        *(opened, batch, jobs, storage_options, progress, commits, chosen),
+        *(parse_path(column), keys, timezone, record, write),
     )
     shown = None if where is None else str(where)
     before = work.table.snapshot.version
@@ -393,10 +374,10 @@ def erase_from_table(
         notes.append(work.table.streams)
     held = [str(before)] if before != after.version else []
     if not dry_run:
-        work.refresh_index(asked if after.kind == "Iceberg" else after.root, catalog, index)
+        work.refresh_index(path if after.kind == "Iceberg" else after.root, catalog, index)
         left = work.unreferenced()
         if record is not None:
-            held = [*record.end(work.ending(left)).held_by]
+            held = [*record.end(work.ending(record, left)).held_by]
             notes += _incomplete(record, after.version)
     if held:
         notes.append(still_held(held, work.table.statements.cleanup))
@@ -460,7 +441,7 @@ def _is_link(source: Source) -> bool:
 # ---- planning ----------------------------------------------------------------------------
 
 
-def _plans(
+def _steps(
     sources: list[Source],
     search: Search,
     *,
@@ -468,69 +449,39 @@ def _plans(
     keep_empty: bool,
     jobs: int | None,
     progress: Progress | None,
-) -> list[ErasePlan]:
+) -> list[EraseStep]:
     """Return what is to be done to each file; nothing is written yet."""
-    found: dict[Source, list[Hit] | Exception] = {}
-    for source, outcome in outcomes(sources, search, progress=progress):
-        found[source] = outcome  # one that changed comes again
-    if search.findings.conflicting:
-        raise UnsupportedError(why_conflicting(format_path(search.path)))
-    errors = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
-    if errors and len(errors) == len(found) and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors):
-        raise reduce(more_telling, errors)
-    tasks = [
-        (ErasePlan(source, None, keep_empty=keep_empty), found[source])
-        for source in sources
-        if source in found  # or it is not Parquet
-    ]
+    found = candidates(sources, search, progress)
 
-    def planned(task: tuple[ErasePlan, list[Hit] | Exception]) -> ErasePlan:
-        plan, outcome = task
-        if is_left_alone(plan.source, None, any_name):
-            return left_alone(plan)
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome:
-                _plan_one(plan, search, outcome)
-        except (ParquetBloomError, OSError) as error:
-            plan.kept.clear()
-            plan.error = error.with_traceback(None)
-        return plan
+    def plan(file: ErasedFile, hits: Sequence[Hit]) -> EraseStep:
+        if not hits:
+            return file.unchanged
+        return plan_erasure(file, key_search(file.source, search), hits, keep_empty=keep_empty)
 
-    return list(map_in_order(planned, tasks, num_threads(jobs), threading.Event()))
+    def planned(source: Source) -> EraseStep:
+        return plan_one(ErasedFile(source, None), found[source], plan, any_name)
 
-
-def _plan_one(plan: ErasePlan, search: Search, hits: Sequence[Hit]) -> None:
-    """Plan what leaves a file."""
-    source = plan.source
-    plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
-    leaf = source.find_leaf(plan.footer.leaves, search.path)
-    numbers = [hit.row_group for hit in hits]
-    candidates = None if None in numbers else [number for number in numbers if number is not None]
-    plan_erasure(plan, leaf, search.keys.stored_in(leaf, search.timezone, exactly=True), candidates)
+    searched = [source for source in sources if source in found]  # the others are not Parquet
+    return list(map_in_order(planned, searched, num_threads(jobs), threading.Event()))
 
 
 def _proved(
-    rows: Sequence[FileErased], plans: Sequence[ErasePlan], search: Search, jobs: int | None
+    rows: Sequence[FileErased], sources: Sequence[Source], search: Search, jobs: int | None
 ) -> tuple[FileErased, ...]:
     """Return the rows, with an error for each file that still has a key, after searching all of them by decoding."""
     left = {row.path for row in rows if row.error is None and row.status != "removed"}
-    sources = {plan.source.name: plan.source for plan in plans if plan.source.name in left and not plan.is_left}
+    to_search = {source.name: source for source in sources if source.name in left}
 
     def searched(name: str) -> tuple[str, str | None]:
-        source = sources[name]
+        source = to_search[name]
         try:
             (now,) = find([source.path], filesystem=source.fs, literal=True)
-            plan = ErasePlan(now, None)
-            plan.footer = run(now, read_footer(now.size, guess=now.footer_guess))
-            leaf = now.find_leaf(plan.footer.leaves, search.path)
-            require_no_key(plan, leaf, search.keys.stored_in(leaf, search.timezone, exactly=True))
+            require_no_key(key_search(now, search))
         except (ParquetBloomError, OSError) as error:
             return name, describe_error(error)
         return name, None
 
-    errors = dict(map_in_order(searched, list(sources), num_threads(jobs), threading.Event()))
+    errors = dict(map_in_order(searched, list(to_search), num_threads(jobs), threading.Event()))
     return tuple(
         row if errors.get(row.path) is None else replace(row, status="refused", error=errors[row.path]) for row in rows
     )

@@ -11,11 +11,11 @@ import json
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError, describe_error
 from parquet_bloom.filters import hudi
@@ -29,13 +29,23 @@ from parquet_bloom.format.splice import key_values_in
 from parquet_bloom.format.thrift_io import decode
 from parquet_bloom.format.understood import require_explained, require_understood, require_understood_indexes
 from parquet_bloom.results import Record
-from parquet_bloom.storage.drive import read_range, run
+from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.rewrite import Composition, compose
-from parquet_bloom.values.arrays import plain_array
-from parquet_bloom.values.encoding import plain_width, why_unbuildable
+from parquet_bloom.values.encoding import why_unbuildable
 from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.verbs.add_files import AddOptions, build_filter
-from parquet_bloom.verbs.retrofit import Edits, FilePlan, append_checked, append_footer, note_stale, require_writable
+from parquet_bloom.verbs.erase_search import KeySearch, bounds_in, has_key
+from parquet_bloom.verbs.lookup import Hit
+from parquet_bloom.verbs.retrofit import (
+    Edits,
+    FilePlan,
+    Step,
+    Unchanged,
+    append_checked,
+    append_footer,
+    note_stale,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,17 +83,32 @@ class FileErased(Record):
 
 
 @dataclass(slots=True)
-class ErasePlan(FilePlan[FileErased]):
-    """What is to leave one file.
+class ErasedFile(FilePlan[FileErased]):
+    """A file that rows may leave."""
+
+    def result(self, status: Any, **fields: Any) -> FileErased:
+        """Return what came of the file."""
+        return FileErased(self.source.name, status, bytes_before=self.source.size, notes=tuple(self.notes), **fields)
+
+    @property
+    def unchanged(self) -> Unchanged[FileErased]:
+        """The file, if it has no row with a key."""
+        return Unchanged(self.source, self.result("unchanged"))
+
+
+@dataclass(slots=True)
+class ErasePlan(ErasedFile):
+    """What is to leave one file, of whose rows some have a key.
 
     `kept` has, for each row group that is not copied, which of its rows stay; `hits`, for each with keys, which of its
     rows have one. `deleted` are the numbers of the rows that a table had already deleted, which leave as well.
     """
 
-    leaf: LeafColumn | None = None
-    keys: KeySet | None = None
-    kept: dict[int, pa.BooleanArray] = field(default_factory=dict)
-    hits: dict[int, pa.BooleanArray] = field(default_factory=dict)
+    _: KW_ONLY
+    footer: Footer
+    leaf: LeafColumn
+    kept: dict[int, pa.BooleanArray]
+    hits: dict[int, pa.BooleanArray]
     deleted: array[int] = field(default_factory=lambda: array("q"))
     rows_deleted_before: int = 0
     keep_empty: bool = False
@@ -99,97 +124,96 @@ class ErasePlan(FilePlan[FileErased]):
         return [number for number, rows in self.kept.items() if not rows.true_count]
 
     @property
+    def left(self) -> list[int]:
+        """The row groups with rows left."""
+        dropped = {*self.dropped}
+        return [number for number in range(self.footer.num_row_groups) if number not in dropped]
+
+    @property
     def copied(self) -> list[int]:
         """The row groups that stay as they are."""
-        assert self.footer is not None
         return [number for number in range(self.footer.num_row_groups) if number not in self.kept]
 
     @property
     def empties(self) -> bool:
         """Whether the file has no rows left, and is to be removed."""
-        assert self.footer is not None
         return not self.keep_empty and len(self.dropped) == self.footer.num_row_groups
-
-    @property
-    def has_work(self) -> bool:
-        """Whether the file changes."""
-        return self.error is None and bool(self.kept)
 
     def result(self, status: Any, **fields: Any) -> FileErased:
         """Return what came of the file."""
-        counts = {}
-        if self.has_work:
-            counts = {
-                "rows_erased": self.rows_erased,
-                "rows_deleted_before": self.rows_deleted_before,
-                "row_groups_copied": len(self.copied),
-                "row_groups_rewritten": len(self.kept) - len(self.dropped),
-                "row_groups_dropped": len(self.dropped),
-            }
-        return FileErased(
-            self.source.name, status, bytes_before=self.source.size, notes=tuple(self.notes), **(counts | fields)
-        )
+        counts = {
+            "rows_erased": self.rows_erased,
+            "rows_deleted_before": self.rows_deleted_before,
+            "row_groups_copied": len(self.copied),
+            "row_groups_rewritten": len(self.kept) - len(self.dropped),
+            "row_groups_dropped": len(self.dropped),
+        }
+        return ErasedFile.result(self, status, **({} if status == "refused" else counts), **fields)
 
-    def refused(self, error: Exception) -> FileErased:
-        """Return that nothing came of it, and why."""
-        self.kept.clear()
-        return self.result("refused", error=describe_error(error))
+
+EraseStep: TypeAlias = Step[ErasePlan, FileErased]
 
 
 # ---- planning ----------------------------------------------------------------------------
 
 
 def plan_erasure(
-    plan: ErasePlan,
-    leaf: LeafColumn,
-    keys: KeySet,
-    candidates: Iterable[int] | None,
+    file: ErasedFile,
+    search: KeySearch,
+    candidates: Sequence[Hit],
     *,
     deleted: Callable[[], array[int]] = lambda: array("q"),
-) -> None:
-    """Find the rows with a key in the file of a plan, which has its footer; nothing is written.
+    keep_empty: bool = False,
+) -> EraseStep:
+    """Return what is to leave a file; nothing is written.
 
-    `candidates` are the row groups that may have one, None for all. If one has, all others are searched, too, for what
-    remains of the file must not have a key. If there is one, `deleted` is called for the numbers of the rows that the
-    table has deleted, ascending. Raises what keeps the file from being changed.
+    `candidates` are the row groups that may have a key. If one has, all others are searched, too, for what remains of
+    the file must not have a key. If there is one, `deleted` is called for the numbers of the rows that the table has
+    deleted, ascending. Raises what keeps the file from being changed.
     """
     import pyarrow as pa
 
-    footer = plan.footer
-    assert footer is not None
+    footer, leaf = search.footer, search.leaf
     if leaf.is_repeated:
         raise UnsupportedError(
             f"column {leaf.name} has lists: a row can have several keys, of which one alone may match"
         )
-    plan.leaf, plan.keys = leaf, keys
-    chunks = _column_chunks(plan)
     numbers = [number for number, group in enumerate(footer.row_groups) if group.num_rows]
-    first = numbers if candidates is None else sorted({*candidates} & {*numbers})
+    named = {hit.row_group for hit in candidates}
+    first = numbers if None in named else [number for number in numbers if number in named]
     for number in first:
-        _search(plan, chunks, number)
-    if not plan.kept:
-        return
+        search.search(number)
+    if not search.kept:
+        return file.unchanged
     for number, group in enumerate(footer.row_groups):
         if not group.num_rows:
-            plan.kept[number] = pa.array([], pa.bool_())  # it is not worth a copy
+            search.kept[number] = pa.array([], pa.bool_())  # it is not worth a copy
             continue
         if number not in first:
-            _search(plan, chunks, number)
-        if number not in plan.kept and _has_key(keys, _bounds(plan, number)):
-            plan.kept[number] = pa.array([True] * group.num_rows)  # written again, its bounds are others
-    plan.deleted = deleted()
+            search.search(number)
+        if number not in search.kept and search.is_in_bounds(number):
+            search.kept[number] = pa.array([True] * group.num_rows)  # written again, its bounds are others
+    plan = ErasePlan(
+        *(file.source, file.target, file.notes),
+        footer=footer,
+        leaf=leaf,
+        kept=search.kept,
+        hits=search.hits,
+        deleted=deleted(),
+        keep_empty=keep_empty,
+    )
     _leave_out_deleted(plan)
     _require_erasable(plan)
-    _write_dictionaries_again(plan, chunks)
+    _write_dictionaries_again(plan, search.chunks)
     _require_rewritable(plan)
     plan.notes += _notes_of_entries(plan)
+    return plan
 
 
 def _leave_out_deleted(plan: ErasePlan) -> None:
     """Have the rows leave, too, that the table had already deleted: the new file has no list of them."""
     import pyarrow.compute as pc
 
-    assert plan.footer is not None
     start = 0
     for number, group in enumerate(plan.footer.row_groups):
         stop = start + group.num_rows
@@ -214,90 +238,9 @@ def _all_but(numbers: Iterable[int], start: int, count: int) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
-def require_no_key(plan: ErasePlan, leaf: LeafColumn, keys: KeySet) -> None:
-    """Raise `CorruptFileError` if a key is in the pages, dictionaries or bounds of the file of a plan with a footer."""
-    footer = plan.footer
-    assert footer is not None
-    plan.leaf, plan.keys = leaf, keys
-    chunks = _column_chunks(plan)
-    for number, group in enumerate(footer.row_groups):
-        if group.num_rows:
-            _search(plan, chunks, number)
-        if plan.rows_erased:
-            raise CorruptFileError(f"row group {number} has rows with the keys")
-        if plan.kept or _has_key(keys, _bounds(plan, number)):
-            raise CorruptFileError(
-                f"no row has one of the keys, but a dictionary or a bound of row group {number} still names one"
-            )
-
-
-def erased_values(plan: ErasePlan) -> Iterator[Any]:
-    """Yield the values of the key column, as pages store them, in the rows with keys in the file of a plan."""
-    assert plan.leaf is not None
-    chunks = _column_chunks(plan)
-    for number, hits in plan.hits.items():
-        start = 0
-        for values in chunks.values(number, plan.leaf, each=True):
-            yield values.filter(hits.slice(start, len(values)))
-            start += len(values)
-
-
-def _search(plan: ErasePlan, chunks: ColumnChunks, row_group: int) -> None:
-    """Note which rows of a row group stay, if it has a key, be it in its dictionary alone."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    footer, leaf, keys = plan.footer, plan.leaf, plan.keys
-    assert footer is not None
-    assert leaf is not None
-    assert keys is not None
-    if problem := footer.chunk_problem(row_group, leaf):
-        raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
-    dictionary = chunks.dictionary(row_group, leaf)
-    is_mentioned = dictionary is not None and _has_key(keys, dictionary)
-    if not is_mentioned and chunks.has_dictionary_alone(row_group, leaf):
-        return
-    parts = [keys.mask(array) for array in chunks.values(row_group, leaf, each=True)]
-    hit = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
-    if len(hit) != footer.row_groups[row_group].num_rows:
-        raise CorruptFileError(f"row group {row_group}, column {leaf.name} has {len(hit)} values for its rows")
-    if hit.true_count:
-        plan.hits[row_group] = hit
-    if is_mentioned or hit.true_count:
-        plan.kept[row_group] = pc.invert(hit)
-
-
-def _has_key(keys: KeySet, array: pa.Array) -> bool:
-    return bool(keys.mask(array).true_count)
-
-
-def _bounds(plan: ErasePlan, row_group: int) -> pa.Array:
-    """Return the bounds in a key chunk's statistics and column index that are values of the column."""
-    footer, leaf = plan.footer, plan.leaf
-    assert footer is not None
-    assert leaf is not None
-    chunk = footer.whole_column_chunk(row_group, leaf.index)
-    index = None
-    place = old_parts(footer, row_group, leaf, None).column_index
-    if place is not None:
-        index, _ = decode(ttypes.ColumnIndex, read_range(plan.source, place))
-    return _bounds_in(leaf, chunk.meta_data.statistics, index)
-
-
-def _bounds_in(leaf: LeafColumn, statistics: Any, index: Any) -> pa.Array:
-    bounds = [] if statistics is None else [statistics.min, statistics.max, statistics.min_value, statistics.max_value]
-    if index is not None:
-        for of_pages in (index.min_values or (), index.max_values or ()):  # those of pages without values are empty
-            bounds += (bound for bound, is_null in zip(of_pages, index.null_pages or (), strict=False) if not is_null)
-    width = plain_width(leaf)
-    values = {bound for bound in bounds if bound is not None and (width is None or len(bound) == width)}
-    return plain_array(leaf, values)
-
-
 def _require_erasable(plan: ErasePlan) -> None:
     """Raise unless the file can be written again without loss."""
     footer = plan.footer
-    assert footer is not None
     require_writable(plan.source, plan.target, footer, False, plan.notes, for_swap=True)
     require_understood(footer)
     if any(entry.encode() in footer.notes for entry in hudi.ENTRIES):
@@ -307,13 +250,11 @@ def _require_erasable(plan: ErasePlan) -> None:
         )
     if footer.created_by.startswith("parquet-mr version 1.") and _minor(footer.created_by) < (2, 9):
         raise UnsupportedError("parquet-mr before 1.2.9 wrote wrong sizes of column chunks; write the file again")
-    dropped = {*plan.dropped}
-    left = [number for number in range(footer.num_row_groups) if number not in dropped]
-    for row_group in left:
+    for row_group in plan.left:
         for leaf in footer.leaves:
             if problem := footer.chunk_problem(row_group, leaf):
                 raise CorruptFileError(f"row group {row_group}, column {leaf.name}: {problem}")
-    require_apart(footer, left)
+    require_apart(footer, plan.left)
     run(plan.source, require_understood_indexes(footer))
     run(plan.source, require_explained(footer))
 
@@ -326,7 +267,6 @@ def _write_dictionaries_again(plan: ErasePlan, chunks: ColumnChunks) -> None:
     import pyarrow as pa
 
     footer = plan.footer
-    assert footer is not None
     for number in plan.copied:
         for leaf in footer.leaves:
             try:
@@ -345,7 +285,6 @@ def _write_dictionaries_again(plan: ErasePlan, chunks: ColumnChunks) -> None:
 def _require_rewritable(plan: ErasePlan) -> None:
     from parquet_bloom.storage.reencode import why_not_written
 
-    assert plan.footer is not None
     for row_group in plan.kept.keys() - {*plan.dropped}:
         if reason := why_not_written(plan.footer, row_group):
             raise UnsupportedError(reason)
@@ -377,7 +316,6 @@ _ENTRIES_WITHOUT_VALUES = frozenset(
 def _notes_of_entries(plan: ErasePlan) -> Iterator[str]:
     """Yield a sentence about what writers noted in the footer that may tell of erased rows."""
     footer = plan.footer
-    assert footer is not None
     entries = [((key or b"").decode(errors="replace"), encoded) for key, encoded in key_values_in(footer.raw)]
     # Spark's machine learning notes the values of a column with it.
     others = {key for key, encoded in entries if key not in _ENTRIES_WITHOUT_VALUES or b'"metadata":{"' in encoded}
@@ -405,28 +343,22 @@ def _minor(created_by: str) -> tuple[int, ...]:
     return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
 
 
-def preview_erasure(plan: ErasePlan) -> FileErased:
-    """Return what would be done to a planned file."""
+def preview_erasure(plan: EraseStep) -> FileErased:
+    """Return what would be done to a file."""
+    if not isinstance(plan, ErasePlan):
+        return plan.row
     footer = plan.footer
-    if plan.error is not None:
-        return plan.refused(plan.error)
-    if not plan.has_work:
-        return plan.result("unchanged")
-    assert footer is not None
     if plan.empties:
         return plan.result("planned")
     try:
         run(plan.source, _read_filters(plan))
     except (ParquetBloomError, OSError) as error:
-        return plan.refused(error)
+        return plan.refused(error).row
     estimate = len(MAGIC) + len(footer.raw) + 8
-    dropped = {*plan.dropped}
-    for number, group in enumerate(footer.row_groups):
-        if number in dropped:
-            continue
+    for number in plan.left:
         size = sum(len(pages_of(footer, number, leaf)) for leaf in footer.leaves)
         rows = plan.kept.get(number)
-        estimate += size if rows is None else size * rows.true_count // max(1, group.num_rows)
+        estimate += size if rows is None else size * rows.true_count // max(1, footer.row_groups[number].num_rows)
     return plan.result("planned", bytes_written=estimate)
 
 
@@ -434,14 +366,16 @@ def preview_erasure(plan: ErasePlan) -> FileErased:
 
 
 def erase_file(
-    plan: ErasePlan, *, stop: threading.Event | None = None, count: Callable[[int], None] = lambda num_bytes: None
+    plan: ErasePlan,
+    keys: KeySet,
+    *,
+    stop: threading.Event | None = None,
+    count: Callable[[int], None] = lambda num_bytes: None,
 ) -> FileErased:
     """Return what was done to a planned file: it is replaced, or the new one is written to the plan's `target`.
 
     A file that is left without rows is removed, but not where there is a target: then nothing is written.
     """
-    if not plan.has_work:
-        return plan.result("unchanged")
     if plan.empties and plan.target is not None:
         return plan.result("removed")
     with compose(plan.source, target=plan.target) as out:
@@ -450,7 +384,7 @@ def erase_file(
             out.remove()
             return plan.result("removed")
         footer = _write(plan, out, stop or threading.Event(), count)
-        _prove(plan, footer, out)
+        _prove(plan, keys, footer, out)
         out.commit()
     return plan.result("written", bytes_written=out.position)
 
@@ -468,8 +402,7 @@ def _write(plan: ErasePlan, out: Composition, stop: threading.Event, count: Call
     from parquet_bloom.storage.reencode import without_rows
 
     footer = plan.footer
-    assert footer is not None
-    copied, dropped = plan.copied, {*plan.dropped}
+    copied, numbers = plan.copied, plan.left
     filters = run(plan.source, _read_filters(plan))
     places = {
         (number, leaf.index): old_parts(footer, number, leaf, filters.extents.get((number, leaf.index)))
@@ -479,7 +412,6 @@ def _write(plan: ErasePlan, out: Composition, stop: threading.Event, count: Call
     indexes = run(plan.source, read_offset_indexes(places))
     assembly = Assembly(footer, places, indexes)
     out.append(assembly.begin())
-    numbers = [number for number in range(footer.num_row_groups) if number not in dropped]
     for number in numbers:
         if stop.is_set():
             raise CancelledError
@@ -509,7 +441,6 @@ def _write(plan: ErasePlan, out: Composition, stop: threading.Event, count: Call
 
 
 def _num_rows(plan: ErasePlan, row_group: int) -> int:
-    assert plan.footer is not None
     rows = plan.kept.get(row_group)
     return plan.footer.row_groups[row_group].num_rows if rows is None else rows.true_count
 
@@ -517,7 +448,6 @@ def _num_rows(plan: ErasePlan, row_group: int) -> int:
 def _read_filters(plan: ErasePlan) -> Plan[_OldFilters]:
     """Plan to find the filters of a file; those that must not prune are noted, and not taken over."""
     footer = plan.footer
-    assert footer is not None
     extents: dict[tuple[int, int], ByteRange] = {}
     rates: dict[tuple[int, int], float] = {}
     lost: dict[str, None] = {}
@@ -572,13 +502,10 @@ def _add_filters(
     return edits
 
 
-def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
+def _prove(plan: ErasePlan, keys: KeySet, footer: Footer, out: Composition) -> None:
     """Raise unless the new file has the rows that it should, and no key in its pages and bounds."""
     from parquet_bloom.storage.columns import WrittenChunks
 
-    assert plan.leaf is not None
-    assert plan.keys is not None
-    assert plan.footer is not None
     leaf = footer.leaves[plan.leaf.index]
     rows_left = plan.footer.num_rows - len(plan.deleted) - (plan.rows_erased - plan.rows_deleted_before)
     if footer.num_rows != rows_left:
@@ -594,20 +521,17 @@ def _prove(plan: ErasePlan, footer: Footer, out: Composition) -> None:
         index = None
         if (place := old_parts(footer, row_group, leaf, None).column_index) is not None:
             index, _ = decode(ttypes.ColumnIndex, read_at(*place))
-        arrays = [_bounds_in(leaf, chunk.meta_data.statistics, index)]
+        arrays = [bounds_in(leaf, chunk.meta_data.statistics, index)]
         if (dictionary := chunks.dictionary(row_group, leaf)) is not None:
             arrays.append(dictionary)
         for values in chain(arrays, chunks.values(row_group, leaf)):
-            if _has_key(plan.keys, values):
+            if has_key(keys, values):
                 raise CorruptFileError("a key is still in the new file; nothing was written")
 
 
 def _prove_dictionaries(plan: ErasePlan, footer: Footer, chunks: ColumnChunks) -> None:
     """Raise if a row group that was written again has a value in a dictionary that none of its rows has."""
-    assert plan.footer is not None
-    dropped = {*plan.dropped}
-    left = [number for number in range(plan.footer.num_row_groups) if number not in dropped]
-    for row_group, old in enumerate(left):
+    for row_group, old in enumerate(plan.left):
         for leaf in footer.leaves if old in plan.kept else ():
             if chunks.has_unused_entries(row_group, leaf):
                 raise CorruptFileError("a dictionary in the new file has values of no row; nothing was written")
@@ -657,10 +581,3 @@ def _counted_schema(text: str, num_rows: int) -> str | None:
         return None
     schema = schema.with_metadata(noted | {b"pandas": counted.encode()})
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def _column_chunks(plan: ErasePlan) -> ColumnChunks:
-    from parquet_bloom.storage.columns import ColumnChunks
-
-    assert plan.footer is not None
-    return ColumnChunks(plan.source, plan.footer)

@@ -21,7 +21,7 @@ from parquet_bloom.results import FailedFile, in_unicode
 from parquet_bloom.storage import system
 from parquet_bloom.storage.local_files import lock, new_file, statuses
 from parquet_bloom.values.stored_keys import Keys
-from parquet_bloom.verbs.erase_files import ErasePlan, FileErased, erased_values
+from parquet_bloom.verbs.erase_files import FileErased
 from parquet_bloom.verbs.erase_ledger import (
     FAILED,
     HASHED,
@@ -36,6 +36,7 @@ from parquet_bloom.verbs.erase_ledger import (
     secret_of,
     write_ledger,
 )
+from parquet_bloom.verbs.erase_search import RowsWithKeys, erased_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,15 @@ class Recording:
         self._names, self._began = key_names(self.keys, self.secret), _now()
         self._numbers = {name: key for key, name in enumerate(self._names)}
 
-    def rows_with(self, plan: ErasePlan) -> Counter[int]:
-        """Return how many rows of each key, by its index, are to leave the file of a plan."""
+    def rows_with(self, found: RowsWithKeys) -> Counter[int]:
+        """Return how many rows of each key, by its index, were found in a file."""
         import pyarrow.compute as pc
 
-        assert plan.keys is not None
+        stored = self.keys.stored_in(found.leaf, self.timezone, exactly=True)
         rows: Counter[int] = Counter()
-        for array in erased_values(plan):
+        for array in erased_values(found):
             values, counts = pc.value_counts(array).flatten()
-            for keys, count in zip(plan.keys.owners_of(values), counts.to_pylist(), strict=True):
+            for keys, count in zip(stored.owners_of(values), counts.to_pylist(), strict=True):
                 rows.update(dict.fromkeys(keys, count))
         return rows
 
@@ -114,10 +115,8 @@ class Recording:
         """Note what is erased from; raises `ValueError` if a ledger that is to be continued is about something else."""
         self.paths = tuple(in_unicode(without_secrets(path)) for path in paths)
         self.kind, self.where, self.version = kind, where, version
-        if self.earlier is None:
+        if self.earlier is None or (header := self.earlier.header) is None:
             return
-        header = self.earlier.header
-        assert header is not None
         pairs = {
             "table" if kind != "files" else "paths": ((header.kind, header.paths), (kind, self.paths)),
             "column": (header.column, self.column),

@@ -17,13 +17,12 @@ import uuid
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial
 from typing import Any
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
     ConcurrentChangeError,
-    LiteralError,
     ParquetBloomError,
     UnsupportedError,
     describe_error,
@@ -31,9 +30,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.filters.index_folder import indexes_of
 from parquet_bloom.format.footer import Footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, format_path
-from parquet_bloom.predicates.binding import more_telling, why_conflicting
 from parquet_bloom.results import FailedFile
-from parquet_bloom.storage.cache import Cache
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, Source, StorageOptions, find, resolve
 from parquet_bloom.storage.rewrite import remove_leftovers
@@ -41,64 +38,64 @@ from parquet_bloom.tables import (
     Erasable,
     Erasure,
     LiveFile,
+    NewFile,
     Snapshot,
-    UncheckedCommitError,
     fsspec_options,
 )
-from parquet_bloom.tables.snapshots import untouched
 from parquet_bloom.values.key_sets import KeySet
 from parquet_bloom.values.stored_keys import Keys
-from parquet_bloom.verbs.add_to_table import Pace, commit_pending
-from parquet_bloom.verbs.checks import Checks
-from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
+from parquet_bloom.verbs.changes import TableChange
 from parquet_bloom.verbs.common_columns import deleted_rows
 from parquet_bloom.verbs.erase_files import (
+    ErasedFile,
     ErasePlan,
+    EraseStep,
     FileErased,
     erase_file,
     plan_erasure,
     preview_erasure,
-    require_no_key,
 )
 from parquet_bloom.verbs.erase_record import Ending, Recording
+from parquet_bloom.verbs.erase_search import KeySearch, candidates, key_lookup, key_search, require_no_key
 from parquet_bloom.verbs.index import noted, purge
-from parquet_bloom.verbs.lookup import Hit, Search, outcomes
+from parquet_bloom.verbs.lookup import Search
 from parquet_bloom.verbs.parallel import Progress, map_in_order, num_threads
-from parquet_bloom.verbs.retrofit import carry_out, raise_refusals
+from parquet_bloom.verbs.retrofit import Refused, carry_out, raise_refusals
 
 ROUNDS = 10
-"""How often files that other writers added meanwhile are searched, before they are given way."""
+"""How often files that other writers added meanwhile are searched, before the table is left to them."""
 
 _Task = tuple[LiveFile, ErasePlan]
 
-Write = Callable[[Sequence[ErasePlan], int | None], Sequence[FileErased]]
-"""Writes the new files of plans, by so many threads: returns what came of each, whose `target` it may move."""
+Stored = Callable[[LeafColumn], KeySet]
+"""Returns the keys as a leaf stores them."""
+
+Write = Callable[[Sequence[ErasePlan], Stored, int | None], Sequence[FileErased]]
+"""Writes the new files of plans without the keys by so many threads: returns what came of each, whose `target` it may
+move."""
 
 
-def write_here(plans: Sequence[ErasePlan], jobs: int | None) -> Sequence[FileErased]:
+def write_here(plans: Sequence[ErasePlan], keys: Stored, jobs: int | None) -> Sequence[FileErased]:
     """Write the new files of plans by threads; return what came of each."""
-    return carry_out(plans, lambda plan, stop: erase_file(plan, stop=stop), at_once=num_threads(jobs), strict=False)
+
+    def work(plan: ErasePlan, stop: threading.Event) -> FileErased:
+        return erase_file(plan, keys(plan.leaf), stop=stop)
+
+    return carry_out(plans, work, at_once=num_threads(jobs), strict=False)
 
 
 @dataclasses.dataclass(slots=True)
-class TableErasure:
+class TableErasure(TableChange[ErasePlan, FileErased, Erasure]):
     """One call of `erase` for a table."""
+
+    FILE = ErasedFile
 
     table: Erasable
     path: tuple[str, ...]
     keys: Keys
     timezone: str | None
-    batch: int
-    jobs: int | None
-    storage_options: StorageOptions
-    progress: Progress | None
     ledger: Recording | None = None
     write: Write = write_here
-    pace: Pace = dataclasses.field(default_factory=lambda: Pace(None))
-    chosen: ChosenPartitions | None = None
-    unknown: Sequence[UnsupportedError] = ()
-    """Why it is not known of files whether they are of the chosen partitions."""
-    rows: dict[str, FileErased] = dataclasses.field(default_factory=dict)
     stale: list[FailedFile] = dataclasses.field(default_factory=list)
     seen: set[str] = dataclasses.field(default_factory=set)
     clean: set[str] = dataclasses.field(default_factory=set)
@@ -109,8 +106,6 @@ class TableErasure:
     """Held while deletes are read: the first to ask reads those of all files."""
     proved: list[str] = dataclasses.field(default_factory=list)
     """The live files that the search at the end found without a key."""
-    is_committing: bool = False
-    """Whether a commit is under way of which it is not known what became of it."""
 
     def run(self, *, dry_run: bool, strict: bool) -> None:
         """Erase the rows, and search the files that are live in the end."""
@@ -118,24 +113,24 @@ class TableErasure:
             for _ in self.table.history():  # what cannot be read is an error before anything is written
                 pass
         for _ in range(ROUNDS):
-            planned = self._planned()
+            steps = self._planned()
             if strict and (unknown := self.unknown):
                 raise unknown[0]
-            raise_refusals([plan for _, plan in planned], strict=strict)
-            self._refuse_references(planned)
-            todo = self._noted(planned, dry_run)
+            raise_refusals([step for _, step in steps], strict=strict)
+            planned = [(file, step) for file, step in steps if isinstance(step, ErasePlan)]
+            self._refuse_references({file.path for file, _ in planned})
+            self._note(steps, dry_run)
             if dry_run:
                 return
-            if todo:
+            if planned:
                 self.table.prepare_erasure()
-                remove_leftovers(plan.source for _, plan in todo)
+                remove_leftovers(plan.source for _, plan in planned)
                 if self.ledger is not None:
-                    self.ledger.begin({file.path: self.held[file.path] for file, _ in todo})
-            for start in range(0, len(todo), self.batch):
-                self._do(todo[start : start + self.batch])
+                    self.ledger.begin({file.path: self.held[file.path] for file, _ in planned})
+            self._batches(planned)
             self.table.verify()
             self.table.refresh()
-            if self.seen.issuperset(file.recorded for file in self._live().files):
+            if self.seen.issuperset(file.recorded for file in self._chosen_files().files):
                 self._prove()
                 return
         raise ConcurrentChangeError(
@@ -144,66 +139,44 @@ class TableErasure:
 
     # ---- planning --------------------------------------------------------------------------
 
-    def _live(self) -> Snapshot:
-        """Return the newest snapshot with the files that are to be searched; those that may be are refused."""
-        snapshot = self.table.snapshot
-        if self.chosen is None:
-            return snapshot
-        snapshot, unknown = self.chosen.split(snapshot)
-        self.unknown = [error for _, error in unknown]
-        for file, error in unknown:
-            self.rows[file.recorded] = ErasePlan(untouched(file), None).refused(error)
-        return snapshot
-
-    def _planned(self) -> list[_Task]:
+    def _planned(self) -> list[tuple[LiveFile, EraseStep]]:
         """Return what is to be done to each live file that was not searched yet; nothing is written."""
-        snapshot = self._live()
+        snapshot = self._chosen_files()
         files = tuple(file for file in snapshot.files if file.recorded not in self.seen)
-        return list(self._searched(dataclasses.replace(snapshot, files=files)))
+        found = self._searched(dataclasses.replace(snapshot, files=files))
+        return [(file, step) for file, step, _ in found]
 
-    def _searched(self, snapshot: Snapshot, *, is_live: bool = True) -> Iterator[_Task]:
-        """Yield what is to leave each file of a snapshot, or why it cannot; of one that is not live, what would."""
+    def _searched(
+        self, snapshot: Snapshot, *, is_live: bool = True
+    ) -> Iterator[tuple[LiveFile, EraseStep, KeySearch | None]]:
+        """Yield what is to leave each file of a snapshot, or why it cannot; of one that is not live, what would.
+
+        Beside it is the search of its rows, if it was not needless.
+        """
         sources, found = snapshot.found(self.storage_options)
         files = dict(zip(sources, found.files, strict=True))
         snapshot = dataclasses.replace(snapshot, files=tuple(files.values()), recorded=None)
         new = list(files)
-        search = Search(
-            self.path,
-            self.keys,
-            timezone=self.timezone,
-            cache=Cache(0),
-            snapshot=snapshot,
-            storage_options=self.storage_options,
-            checks=Checks(num_threads(None)),
-            budget=0,
-        )
-        hits: dict[Source, list[Hit] | Exception] = dict(outcomes(new, search, progress=self.progress))
-        if search.findings.conflicting:
-            raise UnsupportedError(why_conflicting(format_path(self.path)))
-        errors = [outcome for outcome in hits.values() if isinstance(outcome, Exception)]
-        if (
-            is_live
-            and errors
-            and len(errors) == len(hits)
-            and all(isinstance(e, ColumnNotFoundError | LiteralError) for e in errors)
-        ):
-            raise reduce(more_telling, errors)
+        lookup = self._lookup(snapshot)
+        hits = candidates(new, lookup, self.progress, is_column_needed=is_live)
 
-        def planned(source: Source) -> _Task:
-            file, outcome = files[source], hits.get(source, [])
-            plan = ErasePlan(source, beside(source.path))
+        def planned(source: Source) -> tuple[LiveFile, EraseStep, KeySearch | None]:
+            live, outcome = files[source], hits.get(source, [])
+            file, in_file = ErasedFile(source, beside(source.path)), None
             try:
-                if file.is_unread:
-                    raise file.error(is_named=False)
+                if live.is_unread:
+                    raise live.error(is_named=False)
                 if isinstance(outcome, ColumnNotFoundError):
-                    self._require_null(file)
+                    self._require_null(live)
                 elif isinstance(outcome, Exception):
                     raise outcome
                 elif outcome:
-                    self._plan_one(plan, snapshot, outcome, file if is_live else None)
+                    in_file = key_search(source, lookup)
+                    deleted = partial(self._deleted, live, in_file.footer) if is_live else partial(array, "q")
+                    return live, plan_erasure(file, in_file, outcome, deleted=deleted), in_file
             except (ParquetBloomError, OSError) as error:
-                plan.error = error.with_traceback(None)
-            return file, plan
+                return live, file.refused(error), in_file
+            return live, file.unchanged, in_file
 
         return map_in_order(planned, new, num_threads(self.jobs), threading.Event())
 
@@ -212,15 +185,11 @@ class TableErasure:
         if reason := self.table.snapshot.why_not_null(file, self.path[0]):
             raise UnsupportedError(reason)
 
-    def _plan_one(self, plan: ErasePlan, snapshot: Snapshot, hits: Sequence[Hit], live: LiveFile | None) -> None:
-        footer, leaf = _read(plan, snapshot, self.path)
-        numbers = [hit.row_group for hit in hits]
-        candidates = None if None in numbers else [number for number in numbers if number is not None]
+    def _lookup(self, snapshot: Snapshot) -> Search:
+        return key_lookup(self.path, self.keys, self.timezone, self.storage_options, snapshot=snapshot)
 
-        def deleted() -> array[int]:
-            return self._deleted(live, footer) if live is not None else array("q")
-
-        plan_erasure(plan, leaf, self._stored(leaf), candidates, deleted=deleted)
+    def _stored(self, leaf: LeafColumn) -> KeySet:
+        return self.keys.stored_in(leaf, self.timezone, exactly=True)
 
     def _deleted(self, file: LiveFile, footer: Footer) -> array[int]:
         """Return the rows of a live file with keys that the table has deleted; raises if it cannot be written again."""
@@ -231,67 +200,42 @@ class TableErasure:
                 raise UnsupportedError(f"it has rows with the keys, and {reason}")
             return deleted_rows(self.table.snapshot, file, footer)
 
-    def _stored(self, leaf: LeafColumn) -> KeySet:
-        return self.keys.stored_in(leaf, self.timezone, exactly=True)
-
-    def _noted(self, planned: Sequence[_Task], dry_run: bool) -> list[_Task]:
-        """Return the plans that are to be carried out, after noting what came of the others."""
-        todo = []
-        for file, plan in planned:
+    def _note(self, steps: Sequence[tuple[LiveFile, EraseStep]], dry_run: bool) -> None:
+        """Note what came of files that do not change, and which rows of the others have keys."""
+        for file, step in steps:
             self.seen.add(file.recorded)
-            if plan.error is not None:
-                self.rows[file.recorded] = plan.refused(plan.error)
-            elif not plan.has_work:
-                self.rows[file.recorded] = plan.result("unchanged")
-            else:
-                if self.ledger is not None:
-                    self.held[file.path] = self.ledger.rows_with(plan)
-                todo.append((file, plan))
-                if dry_run:
-                    self.rows[file.recorded] = preview_erasure(plan)
-        return todo
+            if isinstance(step, ErasePlan) and self.ledger is not None:
+                self.held[file.path] = self.ledger.rows_with(step)
+            if dry_run or not isinstance(step, ErasePlan):
+                self.rows[file.recorded] = preview_erasure(step)
 
     # ---- a batch ---------------------------------------------------------------------------
 
-    def _do(self, todo: Sequence[_Task]) -> None:
-        """Write the new files of a batch and commit them."""
-        plans = [plan for _, plan in todo]
-        self.is_committing = False
-        try:
-            written = self.write(plans, self.jobs)
-            erasures: dict[str, Erasure] = {}
-            for (file, plan), row in zip(todo, written, strict=True):
-                self.rows[file.recorded] = row
-                if row.status in ("written", "removed"):
-                    erasure = self._erasure(file, plan, row)
-                    erasures[file.recorded] = erasure
-                    if erasure.new is not None:
-                        self.rows[file.recorded] = dataclasses.replace(row, output=self._beside(file, erasure))
-            self._commit(erasures)
-        except BaseException as error:
-            if isinstance(error, UncheckedCommitError):
-                pass  # the table has them
-            elif self.is_committing:
-                names = " ".join(plan.target or "" for plan in plans)
-                error.add_note(f"If the commit did not reach the table, no snapshot has these files: {names}")
-            else:
-                for plan in plans:
-                    _remove(plan)
-            raise
-        for file, plan in todo:
-            if file.recorded not in erasures:
-                _remove(plan)
-            elif self.ledger is not None:
-                self.ledger.erased[file.path] = self.held[file.path]
-        self.seen |= {self._recorded(one) for one in erasures.values() if one.new is not None}
+    def _write(self, todo: Sequence[_Task], progress: Progress | None) -> dict[str, Erasure]:
+        erasures = {}
+        written = self.write([plan for _, plan in todo], self._stored, self.jobs)
+        for (file, plan), row in zip(todo, written, strict=True):
+            self.rows[file.recorded] = row
+            if row.status in ("written", "removed"):
+                erasures[file.recorded] = erasure = self._erasure(file, plan, row)
+                if erasure.new is not None:
+                    self.rows[file.recorded] = dataclasses.replace(row, output=self._beside(file, erasure))
+        return erasures
+
+    def _committed(self, changes: dict[str, Erasure]) -> None:
+        for erasure in changes.values():
+            if self.ledger is not None:
+                self.ledger.erased[erasure.old.path] = self.held[erasure.old.path]
+            if erasure.new is not None:
+                self.seen.add(self._recorded(erasure))
 
     def _erasure(self, file: LiveFile, plan: ErasePlan, row: FileErased) -> Erasure:
         rows_erased = row.rows_erased - row.rows_deleted_before
         if row.status == "removed":
-            return Erasure(file, None, None, rows_erased, plan.deleted)
-        assert plan.target is not None
-        (new,) = find([plan.target], filesystem=plan.source.fs, literal=True)
-        return Erasure(file, new, run(new, read_footer(new.size, guess=new.footer_guess)), rows_erased, plan.deleted)
+            return Erasure(file, None, rows_erased, plan.deleted)
+        (source,) = find([str(plan.target)], filesystem=plan.source.fs, literal=True)
+        new = NewFile(source, run(source, read_footer(source.size, guess=source.footer_guess)))
+        return Erasure(file, new, rows_erased, plan.deleted)
 
     def _beside(self, file: LiveFile, erasure: Erasure) -> str:
         return f"{file.path.rpartition('/')[0]}/{erasure.name}"
@@ -301,10 +245,9 @@ class TableErasure:
         path = self._beside(erasure.old, erasure)
         return next((file.recorded for file in self.table.snapshot.files if file.path == path), path)
 
-    def _commit(self, erasures: dict[str, Erasure]) -> None:
-        """Commit the files whose old ones are live, on whichever snapshot is the newest."""
+    def _commit(self, changes: dict[str, Erasure]) -> None:
         what = f"rows erased by {format_path(self.path)}"
-        commit_pending(self, erasures, self._give_up_lost, lambda pending: self.table.erase(pending, what))
+        self.commits.make(self.table, changes, self._give_up_lost, lambda left: self.table.erase(left, what))
 
     def _give_up_lost(self, erasures: dict[str, Erasure]) -> None:
         """Take out the files that the newest snapshot leaves no room for."""
@@ -331,21 +274,21 @@ class TableErasure:
 
     def _prove(self) -> None:
         """Search every live file by decoding it; one that still has a key becomes an error."""
-        snapshot = self._live()
+        snapshot = self._chosen_files()
         sources, found = snapshot.found(self.storage_options)
+        lookup = self._lookup(snapshot)
 
         def searched(at: tuple[Source, LiveFile]) -> tuple[LiveFile, Exception | None]:
             source, file = at
-            plan = ErasePlan(source, None)
             try:
                 if file.is_unread:
                     raise file.error(is_named=False)
                 try:
-                    _, leaf = _read(plan, snapshot, self.path)
+                    in_file = key_search(source, lookup)
                 except ColumnNotFoundError:
                     self._require_null(file)
                 else:
-                    require_no_key(plan, leaf, self._stored(leaf))
+                    require_no_key(in_file)
             except (ParquetBloomError, OSError) as error:
                 return file, error.with_traceback(None)
             return file, None
@@ -364,18 +307,17 @@ class TableErasure:
 
     # ---- earlier versions, branches and tags -----------------------------------------------
 
-    def _refuse_references(self, planned: Sequence[_Task]) -> None:
+    def _refuse_references(self, with_keys: set[str]) -> None:
         """Raise `UnsupportedError` if a branch or a tag has rows with the keys, which no commit to main takes away."""
         references = self.table.references()
         if not references:
             return
         versions = dict(self.table.history())
         current = self.table.snapshot
-        with_work = {file.path for file, plan in planned if plan.has_work}
         names = [
             name
             for name, version in references.items()
-            if (with_work if version == current.version else self._held_in(versions[version], with_work))
+            if (with_keys if version == current.version else self._held_in(versions[version], with_keys))
         ]
         if names:
             raise UnsupportedError(
@@ -383,8 +325,8 @@ class TableErasure:
                 "a commit to main does not change; drop it, or delete the rows there with the table's own engine"
             )
 
-    def _held_in(self, files: Sequence[LiveFile], with_work: set[str]) -> set[str]:
-        return with_work & {file.path for file in files} or self._with_keys(files)
+    def _held_in(self, files: Sequence[LiveFile], with_keys: set[str]) -> set[str]:
+        return with_keys & {file.path for file in files} or self._with_keys(files)
 
     def _with_keys(self, files: Iterable[LiveFile]) -> set[str]:
         """Return the paths of the files that are there and have rows with the keys, or cannot be searched.
@@ -392,14 +334,14 @@ class TableErasure:
         How many rows of each key they have is noted for the ledger.
         """
         failed = {recorded for recorded, row in self.rows.items() if row.error}
-        live = {file.path for file in self._live().files if file.recorded not in failed}
+        live = {file.path for file in self._chosen_files().files if file.recorded not in failed}
         unknown = {file.path: file for file in files if file.path not in self.held and file.path not in self.clean}
         fresh = tuple(file for path, file in unknown.items() if path not in live)
         snapshot = dataclasses.replace(self.table.snapshot, files=fresh)
-        for file, plan in self._searched(snapshot, is_live=False) if fresh else ():
-            if plan.rows_erased:
-                self.held[file.path] = self.ledger.rows_with(plan) if self.ledger is not None else Counter([0])
-            elif plan.error is None or isinstance(plan.error, FileNotFoundError):
+        for file, step, in_file in self._searched(snapshot, is_live=False) if fresh else ():
+            if in_file is not None and in_file.hits:
+                self.held[file.path] = self.ledger.rows_with(in_file) if self.ledger is not None else Counter([0])
+            elif not isinstance(step, Refused) or isinstance(step.problem, FileNotFoundError):
                 self.clean.add(file.path)
             else:
                 self.held[file.path] = Counter(range(len(self.keys)))  # any of them
@@ -414,25 +356,24 @@ class TableErasure:
                 found.append((version, keys))
         return found
 
-    def ending(self, unreferenced: Sequence[str]) -> Ending:
+    def ending(self, ledger: Recording, unreferenced: Sequence[str]) -> Ending:
         """Return what the ledger says of the table in the end."""
-        assert self.ledger is not None
         rows = self.rows.values()
-        self.ledger.note("not proved", rows)
-        self.ledger.searched = [path for path in self.proved if path not in self.ledger.failed]
+        ledger.note("not proved", rows)
+        ledger.searched = [path for path in self.proved if path not in ledger.failed]
         notes = [f"{row.path}: {note}" for row in rows for note in row.notes]
         notes += [f"{path}: not searched, because no version has it" for path in unreferenced]
         return Ending(self.table.snapshot.version, self.held_by(), self.table.statements.cleanup, self.stale, notes)
 
     # ---- what is left behind ---------------------------------------------------------------
 
-    def refresh_index(self, asked: Any, catalog: str | None, at: PathLike | None) -> None:
+    def refresh_index(self, table: Any, catalog: str | None, at: PathLike | None) -> None:
         """Bring the index of the table up to date, and one at another place."""
         root, options = self.table.snapshot.root, fsspec_options(self.storage_options)
         for place in dict.fromkeys((None, at)):
             for folder in indexes_of(root, place, storage_options=options)[:1]:
                 with noted(folder, self.stale):
-                    purge(asked, place, catalog=catalog, jobs=self.jobs, storage_options=self.storage_options)
+                    purge(table, place, catalog=catalog, jobs=self.jobs, storage_options=self.storage_options)
 
     def unreferenced(self) -> list[str]:
         """Return the new files of runs that were killed before their commits, which no version of the table has."""
@@ -445,12 +386,6 @@ class TableErasure:
             self.stale.append(FailedFile(self.table.snapshot.root, reason))
             return []
         return sorted(_new_files({path.rpartition("/")[0] for path in paths}, self.storage_options) - paths)
-
-
-def _read(plan: ErasePlan, snapshot: Snapshot, path: tuple[str, ...]) -> tuple[Footer, LeafColumn]:
-    source = plan.source
-    plan.footer = run(source, read_footer(source.size, guess=source.footer_guess, keeps_tail=False))
-    return plan.footer, snapshot.find(plan.footer, path)
 
 
 _NEW = re.compile(r".*-erased-[0-9a-f]{12}\.parquet")
@@ -473,13 +408,6 @@ def _new_files(folders: Iterable[str], storage_options: StorageOptions) -> set[s
             names: Iterator[str] = (posixpath.basename(path) for path in fs.ls(inner, detail=False))
             found |= {f"{folder}/{name}" for name in names if _NEW.fullmatch(name)}
     return found
-
-
-def _remove(plan: ErasePlan) -> None:
-    """Remove the new file, where there is one; an error that is under way matters more than one in this."""
-    with contextlib.suppress(Exception):
-        if plan.target is not None and plan.source.fs.exists(plan.target):
-            plan.source.fs.rm_file(plan.target)
 
 
 __all__ = ["TableErasure", "Write", "beside", "write_here"]

@@ -174,13 +174,12 @@ def _root(path: Any, catalog: str | None, storage_options: StorageOptions) -> st
 def _wanted(
     column: str, keys: Any, ledger: PathLike | None, secret: str | bytes | None, timezone: str | None
 ) -> Wanted:
-    if (keys is None) == (ledger is None):
-        raise ValueError("give either keys, or the ledger of an erasure")
-    if keys is not None:
+    if keys is not None and ledger is None:
         read = read_keys(keys, column)
         require_no_null(read)
         return ClearKeys(read, timezone)
-    assert ledger is not None
+    if keys is not None or ledger is None:
+        raise ValueError("give either keys, or the ledger of an erasure")
     written = read_ledger(ledger)
     names = list(dict.fromkeys(row.key for row in written.rows if row.key is not None))
     is_hashed = all(map(_HASH.fullmatch, names)) if written.header is None else written.header.algorithm == HASHED

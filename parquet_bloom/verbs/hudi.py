@@ -12,11 +12,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError
+from parquet_bloom.errors import CorruptFileError, UnsupportedError
 from parquet_bloom.filters import hudi
 from parquet_bloom.format.footer import MAGIC, Footer, parse_footer, read_footer
 from parquet_bloom.format.schema import LeafColumn, PhysicalType, parse_path
@@ -35,10 +35,9 @@ from parquet_bloom.verbs.retrofit import (
     append_checked,
     carry_out,
     find_with_targets,
-    is_left_alone,
-    left_alone,
     note_stale,
     parquet_outcomes,
+    plan_each,
     raise_refusals,
     require_writable,
 )
@@ -51,12 +50,13 @@ class _Options:
     replace: bool
     keep_mtime: bool
     force: bool
-    any_name: bool
 
 
 @dataclass(slots=True)
 class _Plan(AddingPlan):
-    builds: bool = False
+    builds: bool = field(kw_only=True)
+    footer: Footer | None = field(kw_only=True)
+    """None of a file with a filter, whose footer is large: it is read again rather than held."""
 
 
 def add_filter(
@@ -122,14 +122,14 @@ def add_filter(
     """
     builder = partial(hudi.Builder, type=type, num_entries=ndv, fpp=fpp, max_entries=max_entries)
     builder()  # refuses what cannot be
-    options = _Options(parse_path(key_column), builder, replace, keep_mtime, force, any_name)
+    options = _Options(parse_path(key_column), builder, replace, keep_mtime, force)
     sources, targets = find_with_targets(
         *(paths, output), follow_links=follow_links, filesystem=filesystem, storage_options=storage_options
     )
     surveyed = drive(refuse_links_out((source, read_footer(source.size)) for source in sources))
-    plans = [_checked(*outcome, options) for outcome in parquet_outcomes(surveyed, targets)]
-    raise_refusals(plans, strict=strict)
-    tick = Ticker(progress, sum(plan.error is None for plan in plans))
+    steps = plan_each(parquet_outcomes(surveyed, targets), AddingPlan, partial(_planned, options), any_name=any_name)
+    raise_refusals(steps, strict=strict)
+    tick = Ticker(progress, sum(isinstance(step, _Plan) for step in steps))
 
     def work(plan: _Plan, stop: threading.Event) -> FileAdded:
         try:
@@ -137,27 +137,18 @@ def add_filter(
         finally:
             tick()
 
-    return Added(carry_out(plans, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
+    return Added(carry_out(steps, work, at_once=num_threads(jobs), strict=strict, dry_run=dry_run))
 
 
-def _checked(source: Source, target: str | None, footer: Footer | Exception, options: _Options) -> _Plan:
-    plan = _Plan(source, target)
-    if is_left_alone(source, target, options.any_name):
-        return left_alone(plan)
-    try:
-        if isinstance(footer, Exception):
-            raise footer
-        require_writable(source, target, footer, options.force, plan.notes)
-        _key_leaf(source, footer, options.key_column)
-        has_filter = hudi.FILTER in footer.key_values
-        plan.builds = options.replace or not has_filter
-        if not plan.builds:
-            plan.notes.append("has a filter")
-        if not has_filter:  # with one it is large, and read again rather than held
-            plan.footer = footer
-    except (ParquetBloomError, OSError) as error:
-        plan.error = error
-    return plan
+def _planned(options: _Options, file: AddingPlan, footer: Footer) -> _Plan:
+    source = file.source
+    require_writable(source, file.target, footer, options.force, file.notes)
+    _key_leaf(source, footer, options.key_column)
+    has_filter = hudi.FILTER in footer.key_values
+    builds = options.replace or not has_filter
+    if not builds:
+        file.notes.append("has a filter")
+    return _Plan(source, file.target, file.notes, builds=builds, footer=None if has_filter else footer)
 
 
 def _carried_out(plan: _Plan, options: _Options, stop: threading.Event, *, dry_run: bool) -> FileAdded:

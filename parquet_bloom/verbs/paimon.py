@@ -3,7 +3,7 @@
     live files -> an index beside each that has none -> one snapshot: their entries out, and in again with the index
 
 No data file is touched. Another writer's snapshot in between makes the commit start again on that one, with the files
-that are still live. What the commit does to the table's manifests is in `tables.paimon.Attaching`.
+that are still live. What the commit does to the table's manifests is in `tables.paimon.IndexCommit`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parquet_bloom.errors import (
-    ConcurrentChangeError,
-    CorruptFileError,
-    ParquetBloomError,
-    UnsupportedError,
-    describe_error,
-)
+from parquet_bloom.errors import CorruptFileError, ParquetBloomError, UnsupportedError, describe_error
 from parquet_bloom.filters.paimon import BLOOM_FILTER, build_container, is_hashed, size_for
 from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import PathLike, find
 from parquet_bloom.tables import LiveFile, open_paimon
-from parquet_bloom.tables.paimon import Attaching, OpenPaimon
+from parquet_bloom.tables.paimon import IndexCommit, OpenPaimon
 from parquet_bloom.verbs.add_files import Added
-from parquet_bloom.verbs.add_to_table import ATTEMPTS, pause
+from parquet_bloom.verbs.changes import REPLACED, Commits
 from parquet_bloom.verbs.paimon_files import index_of
 from parquet_bloom.verbs.parallel import Progress, Ticker, map_in_order, share_threads
 from parquet_bloom.verbs.retrofit import FileAdded, Status
@@ -135,9 +129,9 @@ class _Run:
             for file, own in todo:
                 self._put(file, "planned", bytes_added=self._planned_bytes(own))
         elif todo:
-            with Attaching(self.table) as attaching:
-                self._write(todo, attaching)
-                version = self._commit(attaching)
+            with IndexCommit(self.table) as commit:
+                self._write(todo, commit)
+                version = self._commit(commit)
         dropped = [name for name in self.sizes if not self.table.keeps_indexes_of(name)]
         notes: tuple[str, ...] = ()
         if dropped and any(row.status in ("written", "planned") for row in self.rows.values()):
@@ -179,7 +173,7 @@ class _Run:
             payloads[name] = {BLOOM_FILTER: bytes(4 + num_bits // 8)}
         return len(build_container(payloads))
 
-    def _write(self, todo: Sequence[tuple[LiveFile, dict[str, tuple[str, str]]]], attaching: Attaching) -> None:
+    def _write(self, todo: Sequence[tuple[LiveFile, dict[str, tuple[str, str]]]], commit: IndexCommit) -> None:
         """Write the indexes, a few files at a time, and put what came of them."""
         tick = Ticker(self.progress, len(todo))
         threads = max(share_threads(self.jobs, len(todo)))
@@ -188,7 +182,7 @@ class _Run:
                 try:
                     if isinstance(data, Exception):
                         raise data
-                    path = attaching.write(file, data)
+                    path = commit.write(file, data)
                 except (ParquetBloomError, OSError, TypeError) as error:
                     self._put(file, "refused", error=describe_error(error))
                 else:
@@ -218,40 +212,30 @@ class _Run:
         except (ParquetBloomError, OSError, TypeError) as error:
             return error
 
-    def _commit(self, attaching: Attaching) -> int | None:
+    def _commit(self, commit: IndexCommit) -> int | None:
         """Attach what was written, on whichever snapshot is the newest, and return the new one's id."""
-        for attempt in range(ATTEMPTS):
-            if not any(row.status == "written" for row in self.rows.values()):
-                return None
-            try:
-                attaching.commit()
-            except ConcurrentChangeError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                pause(attempt)
-                self.table.refresh()
-                self._withdraw_lost(attaching)
-            else:
-                return (self.table.snapshot.version or 0) + 1
-        raise AssertionError("the last attempt returns or raises")
 
-    def _withdraw_lost(self, attaching: Attaching) -> None:
-        """Take back the indexes of files that the newest snapshot no longer has, or has an index for."""
+        def withdraw_lost(written: dict[str, FileAdded]) -> None:
+            for recorded in self._lost(written):
+                commit.withdraw(recorded)
+                del written[recorded]
+
+        written = {recorded: row for recorded, row in self.rows.items() if row.status == "written"}
+        Commits().make(self.table, written, withdraw_lost, lambda rows: commit.commit())
+        return (self.table.snapshot.version or 0) + 1 if written else None
+
+    def _lost(self, written: Mapping[str, FileAdded]) -> list[str]:
+        """Return the files that the newest snapshot no longer has, or has an index for; their rows say so."""
         live = {file.recorded: file for file in self.table.snapshot.files}
-        for recorded, row in self.rows.items():
-            if row.status != "written":
-                continue
+        lost = [recorded for recorded in written if recorded not in live or self.table.has_index(live[recorded])]
+        for recorded in lost:
             gone = recorded not in live
-            if gone or self.table.has_index(live[recorded]):
-                attaching.withdraw(recorded)
-                error = (
-                    "another writer removed the file from the table meanwhile; run again for the files that replaced it"
-                )
-                self.rows[recorded] = replace(
-                    row,
-                    status="refused" if gone else "unchanged",
-                    output=row.path,
-                    bytes_added=0,
-                    error=error if gone else None,
-                    notes=() if gone else ("has an index meanwhile",),
-                )
+            self.rows[recorded] = replace(
+                self.rows[recorded],
+                status="refused" if gone else "unchanged",
+                output=self.rows[recorded].path,
+                bytes_added=0,
+                error=REPLACED if gone else None,
+                notes=() if gone else ("has an index meanwhile",),
+            )
+        return lost

@@ -42,7 +42,8 @@ from parquet_bloom.storage.listing import PathLike, Source
 from parquet_bloom.storage.partitions import Partitions
 from parquet_bloom.storage.strays import Strays
 from parquet_bloom.tables import fsspec_options
-from parquet_bloom.tables.placement import Columns, Unproved
+from parquet_bloom.tables.live_files import Unproved
+from parquet_bloom.tables.placement import Columns
 from parquet_bloom.tables.recorded import Recorded
 from parquet_bloom.tables.snapshots import TableFiles
 from parquet_bloom.values.statistics import ColumnStatistics

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.format.recovery import WholeState, find_whole_state
 from parquet_bloom.results import Record, Table
 from parquet_bloom.storage.drive import drive
 from parquet_bloom.storage.links import require_inside, to_change
-from parquet_bloom.storage.listing import PathLike, Source, find
+from parquet_bloom.storage.listing import PathLike, find
 from parquet_bloom.storage.rewrite import cut_in_place, require_in_place
 from parquet_bloom.verbs.parallel import Progress, Ticker, num_threads
 from parquet_bloom.verbs.retrofit import (
     FilePlan,
     Status,
     carry_out,
-    is_left_alone,
-    left_alone,
     parquet_outcomes,
+    plan_each,
     raise_refusals,
 )
 
@@ -97,9 +95,9 @@ def recover(
     sources = to_change(find(paths), follow_links=follow_links)
     surveyed = drive((source, find_whole_state(source.size)) for source in sources)
     outcomes = parquet_outcomes(surveyed, [None] * len(sources))
-    plans = [_planned(source, outcome, any_name) for source, _, outcome in outcomes]
-    raise_refusals(plans, strict=strict)
-    tick = Ticker(progress, len(plans))
+    steps = plan_each(outcomes, _File, _plan_recovery, any_name=any_name)
+    raise_refusals(steps, strict=strict)
+    tick = Ticker(progress, sum(isinstance(step, _RecoveryPlan) for step in steps))
 
     def work(plan: _RecoveryPlan, stop: threading.Event) -> FileRecovered:
         try:
@@ -107,38 +105,32 @@ def recover(
         finally:
             tick()
 
-    return Recovered(carry_out(plans, work, at_once=num_threads(jobs), strict=strict))
+    return Recovered(carry_out(steps, work, at_once=num_threads(jobs), strict=strict))
 
 
 @dataclass(slots=True)
-class _RecoveryPlan(FilePlan[FileRecovered]):
-    """What is to be done to one file: to cut it back to this state."""
-
-    state: WholeState | None = None
-
+class _File(FilePlan[FileRecovered]):
     def result(self, status: Status, **fields: Any) -> FileRecovered:
         """Return what came of the file."""
         return FileRecovered(self.source.name, status, self.source.size, notes=tuple(self.notes), **fields)
 
 
-def _planned(source: Source, outcome: WholeState | Exception, any_name: bool) -> _RecoveryPlan:
-    plan = _RecoveryPlan(source, None)
-    if is_left_alone(source, None, any_name):
-        return left_alone(plan)
-    try:
-        if isinstance(outcome, Exception):
-            raise outcome
-        plan.state = outcome
-        if outcome.footer.file_size < source.size:
-            require_inside(source)
-            require_in_place(source)
-    except (ParquetBloomError, OSError) as error:
-        plan.error = error
-    return plan
+@dataclass(slots=True)
+class _RecoveryPlan(_File):
+    """What is to be done to one file: to cut it back to this state."""
+
+    state: WholeState = field(kw_only=True)
+
+
+def _plan_recovery(file: _File, state: WholeState) -> _RecoveryPlan:
+    if state.footer.file_size < file.source.size:
+        require_inside(file.source)
+        require_in_place(file.source)
+    return _RecoveryPlan(file.source, None, file.notes, state=state)
 
 
 def _recover_one(plan: _RecoveryPlan, dry_run: bool) -> FileRecovered:
-    if plan.state is None or plan.state.footer.file_size == plan.source.size:
+    if plan.state.footer.file_size == plan.source.size:
         return plan.result("unchanged")
     size = plan.state.footer.file_size
     if not dry_run:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -108,31 +108,57 @@ class FileAdded(Record):
 
 
 _Row = TypeVar("_Row")
+_File = TypeVar("_File", bound="FilePlan[Any]")
+_Plan = TypeVar("_Plan", bound="FilePlan[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Generic[_Row]):
+    """A file to which nothing is done, as its row says, and why."""
+
+    row: _Row
+    problem: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged(Generic[_Row]):
+    """A file to which nothing is to be done; `is_for_name` if it stays as it is for its name."""
+
+    source: Source
+    row: _Row
+    is_for_name: bool = False
 
 
 @dataclass(slots=True)
 class FilePlan(Generic[_Row]):
-    """What is to be done to one file, or the error that keeps it from being done."""
+    """What is to be done to one file; each verb adds what that is."""
 
     source: Source
     target: str | None
-    footer: Footer | None = None
     notes: list[str] = field(default_factory=list)
-    error: Exception | None = None
-    is_left: bool = False  # as it is, for its name
 
     def result(self, status: Status, **fields: Any) -> _Row:
         """Return what came of the file."""
         raise NotImplementedError
 
-    def refused(self, error: Exception) -> _Row:
-        """Return that nothing came of it, and why."""
-        return self.result("refused", error=describe_error(error))
+    def refused(self, error: Exception) -> Refused[_Row]:
+        """Return that nothing is done to the file, and why."""
+        error = error.with_traceback(None)  # its frames hold filters of up to 128 MiB
+        return Refused(self.result("refused", error=describe_error(error)), error)
+
+    def left_alone(self) -> Unchanged[_Row]:
+        """Return that the file stays as it is, for its name."""
+        self.notes.append(UNFAMILIAR)
+        return Unchanged(self.source, self.result("unchanged"), is_for_name=True)
 
     @property
     def problem(self) -> Exception | None:
-        """The first thing that cannot be done."""
-        return self.error
+        """What cannot be done of it."""
+        return None
+
+
+Step: TypeAlias = _Plan | Refused[_Row] | Unchanged[_Row]
+"""What is known of a file before anything is written."""
 
 
 @dataclass(slots=True)
@@ -158,13 +184,8 @@ class AddingPlan(FilePlan[FileAdded]):
 
     @property
     def problem(self) -> Exception | None:
-        """The first thing that cannot be done."""
-        if self.error is None and self.skipped_columns:
-            return column_error(self.skipped_columns[0])
-        return self.error
-
-
-_AnyPlan = TypeVar("_AnyPlan", bound=FilePlan[Any])
+        """The first column that cannot have what was requested."""
+        return column_error(self.skipped_columns[0]) if self.skipped_columns else None
 
 
 def rates_of(columns: Sequence[str] | Mapping[str, float] | str) -> dict[tuple[str, ...], float]:
@@ -199,45 +220,63 @@ def is_left_alone(source: Source, target: str | None, any_name: bool) -> bool:
 UNFAMILIAR = "not changed: its name does not end in .parquet, .parq or .pq; any_name=True changes it, too"
 
 
-def left_alone(plan: _AnyPlan) -> _AnyPlan:
-    """Return a plan by which its file stays as it is, for its name."""
-    plan.is_left = True
-    plan.notes.append(UNFAMILIAR)
-    return plan
+def plan_each(
+    outcomes: Iterable[tuple[Source, str | None, _Outcome | Exception]],
+    file_of: Callable[[Source, str | None], _File],
+    plan: Callable[[_File, _Outcome], _Plan],
+    *,
+    any_name: bool,
+) -> list[Step[_Plan, Any]]:
+    """Return what is to be done to each file, as `plan_one` does."""
+    return [plan_one(file_of(source, target), outcome, plan, any_name) for source, target, outcome in outcomes]
+
+
+def plan_one(
+    file: _File, outcome: _Outcome | Exception, plan: Callable[[_File, _Outcome], Step[_Plan, Any]], any_name: bool
+) -> Step[_Plan, Any]:
+    """Return what is to be done to a file: what `plan` makes of what was read of it, unless that is refused."""
+    if is_left_alone(file.source, file.target, any_name):
+        return file.left_alone()
+    try:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return plan(file, outcome)
+    except (ParquetBloomError, OSError) as error:
+        return file.refused(error)
 
 
 SUMMARY = "{} still has the old footers: readers that use it do not see the filters until it is written again"
 
 
 def carry_out(
-    plans: Sequence[_AnyPlan],
-    work: Callable[[_AnyPlan, threading.Event], _Row],
+    steps: Sequence[Step[_Plan, _Row]],
+    work: Callable[[_Plan, threading.Event], _Row],
     *,
     at_once: int,
     strict: bool,
     dry_run: bool = False,
 ) -> tuple[_Row, ...]:
-    """Return what came of each plan, `at_once` of which are worked on; the event is set once the run has failed.
+    """Return what came of each file, `at_once` of which are worked on; the event is set once the run has failed.
 
     What a file's work raises is its error, and the others go on; with `strict` it stops them all.
     """
     stop = threading.Event()
     if not dry_run:
-        clear_left((plan.source, plan.target) for plan in plans if plan.error is None)
+        there = [step for step in steps if not isinstance(step, Refused)]
+        clear_left((step.source, step.target if isinstance(step, FilePlan) else None) for step in there)
 
-    def done(plan: _AnyPlan) -> _Row:
-        error = plan.error
+    def done(step: Step[_Plan, _Row]) -> _Row:
+        if isinstance(step, Refused | Unchanged):
+            return step.row
         try:
-            if error is None:
-                return work(plan, stop)
+            return work(step, stop)
         except (ParquetBloomError, OSError) as failure:
             if strict:
                 raise
-            error = failure
-        refused: _Row = plan.refused(error)
-        return refused
+            refused: Refused[_Row] = step.refused(failure)
+            return refused.row
 
-    return tuple(map_in_order(done, plans, at_once, stop))
+    return tuple(map_in_order(done, steps, at_once, stop))
 
 
 def column_error(skipped: SkippedColumn) -> UnsupportedError:
@@ -370,14 +409,18 @@ def targets_of(sources: list[Source], given: Sequence[Any], output: PathLike | N
     return list(targets)
 
 
-def raise_refusals(plans: Sequence[FilePlan[Any]], *, strict: bool) -> None:
+def raise_refusals(steps: Sequence[Step[Any, Any]], *, strict: bool) -> None:
     """Raise `ColumnNotFoundError` where every file lacks a column, and with `strict` the first error of any."""
-    errors = [plan.error for plan in plans if not plan.is_left]
-    if errors and all(isinstance(error, ColumnNotFoundError) for error in errors):
-        assert errors[0] is not None
-        raise errors[0]
-    if strict and (first := next(filter(None, (plan.problem for plan in plans)), None)):
+    errors = [step.problem if isinstance(step, Refused) else None for step in steps if not _is_for_name(step)]
+    if errors and (first := errors[0]) and all(isinstance(error, ColumnNotFoundError) for error in errors):
         raise first
+    problems = (step.problem for step in steps if not isinstance(step, Unchanged))
+    if strict and (first := next(filter(None, problems), None)):
+        raise first
+
+
+def _is_for_name(step: Step[Any, Any]) -> bool:
+    return isinstance(step, Unchanged) and step.is_for_name
 
 
 def note_stale(out: Rewrite, notes: list[str]) -> None:

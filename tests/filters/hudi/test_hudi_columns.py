@@ -19,7 +19,7 @@ from parquet_bloom import LiteralError, UnsupportedError, absent, find, index, l
 from parquet_bloom.tables.hudi import _Instant, _newest_schema
 from parquet_bloom.tables.hudi_columns import HudiColumns
 from parquet_bloom.tables.hudi_properties import _BY_VALUE, _UNDERSTOOD
-from parquet_bloom.tables.snapshots import LiveFile
+from parquet_bloom.tables.live_files import LiveFile
 
 pytestmark = pytest.mark.usefixtures("mtime_stable")
 

@@ -31,7 +31,7 @@ from parquet_bloom.format.footer import read_footer
 from parquet_bloom.storage.drive import run
 from parquet_bloom.storage.listing import find, find_flat
 from parquet_bloom.tables import Snapshot, live_sources, open_table, snapshot_of
-from parquet_bloom.tables.hudi import _TRIES, LOG_ONLY, LOGS, _asked, _DataFile, _newer
+from parquet_bloom.tables.hudi import _TRIES, LOG_ONLY, LOGS, _DataFile, _instant_of, _newer
 from parquet_bloom.tables.hudi_properties import properties
 
 COW = ["v6_cow", "v8_cow"]
@@ -490,12 +490,12 @@ def test_a_table_without_a_commit_has_no_files(unpacked: Unpack) -> None:
 
 
 def test_times(unpacked: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _asked("2026-01-31T12:00:00.123456", "UTC") == "20260131120000123"
-    assert _asked("2026-01-31T12:00+02:00", "utc") == "20260131100000000"
-    assert _asked(20260131120000, "UTC") == "20260131120000999"
+    assert _instant_of("2026-01-31T12:00:00.123456", "UTC") == "20260131120000123"
+    assert _instant_of("2026-01-31T12:00+02:00", "utc") == "20260131100000000"
+    assert _instant_of(20260131120000, "UTC") == "20260131120000999"
     for wrong in ("1", 7, "tomorrow"):
         with pytest.raises(ValueError, match=r"not an instant|neither a version"):
-            _asked(wrong, "UTC")
+            _instant_of(wrong, "UTC")
     table = unpacked("v6_cow")
     instant = table.steps[2]["instant"]
     properties = table.root / ".hoodie" / "hoodie.properties"

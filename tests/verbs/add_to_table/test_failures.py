@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from files import snapshot, statuses, table
 
-import parquet_bloom.verbs.add_to_table as commits
+import parquet_bloom.verbs.changes as commits
 from parquet_bloom import ConcurrentChangeError, UnsupportedError, prune
 from parquet_bloom.cli.commands import main
 from parquet_bloom.filters import build

@@ -22,7 +22,7 @@ from parquet_bloom import CorruptFileError, UnsupportedError, add, erase
 from parquet_bloom.cli.commands import main
 from parquet_bloom.tables import open_erasable
 from parquet_bloom.tables.delta import OpenDelta
-from parquet_bloom.verbs import add_to_table
+from parquet_bloom.verbs import changes
 from parquet_bloom.verbs.chosen_partitions import ChosenPartitions
 
 # ---- operations in flight ------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(add_to_table, "time", made)
+    monkeypatch.setattr(changes, "time", made)
     return made
 
 

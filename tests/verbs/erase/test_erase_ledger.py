@@ -370,8 +370,8 @@ def test_a_file_whose_proof_fails_is_a_row(tmp_path: Path, monkeypatch: Any) -> 
     files_of(tmp_path / "t", "a", "b")
     ledger = tmp_path / "ledger.json"
 
-    def fails(plan: Any, *_: Any) -> None:
-        if plan.source.path.endswith("b.parquet"):
+    def fails(search: Any) -> None:
+        if search.source.path.endswith("b.parquet"):
             raise CorruptFileError("a key is still there")
 
     monkeypatch.setattr(verb, "require_no_key", fails)
@@ -442,8 +442,8 @@ def test_a_file_of_a_table_whose_proof_fails_is_a_row(tmp_path: Path, monkeypatc
     lakes.delta(root, files=2)
     (kept,) = lakes.adds(root, 1)
 
-    def fails(plan: Any, *_: Any) -> None:
-        if plan.source.path.endswith(kept["path"]):
+    def fails(search: Any) -> None:
+        if search.source.path.endswith(kept["path"]):
             raise CorruptFileError("a key is still there")
 
     monkeypatch.setattr("parquet_bloom.verbs.erase_table.require_no_key", fails)

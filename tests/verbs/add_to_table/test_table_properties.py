@@ -21,7 +21,7 @@ from parquet_bloom.filters.readers import VARIABLE
 from parquet_bloom.storage.folder import Folder
 from parquet_bloom.tables.delta import OpenDelta
 from parquet_bloom.tables.iceberg import OpenIceberg
-from parquet_bloom.tables.wishes import READERS
+from parquet_bloom.tables.table_properties import READERS
 
 CURRENT = "duckdb>=2,datafusion>=55"
 
@@ -198,8 +198,8 @@ def test_a_property_that_is_not_understood_is_an_error(root: Path) -> None:
 
 
 def test_policy_leaves_out_what_readers_lose(root: Path) -> None:
-    wishes = {f"parquet.bloom.filter.enabled#{name}": "true" for name in ("id", "blob")}
-    DeltaTable(str(root)).alter.set_table_properties(wishes, raise_if_not_exists=False)
+    wanted = {f"parquet.bloom.filter.enabled#{name}": "true" for name in ("id", "blob")}
+    DeltaTable(str(root)).alter.set_table_properties(wanted, raise_if_not_exists=False)
     added = add(root, policy=True, table=True, dry_run=True)
     assert [[one.column for one in row.skipped_columns] for row in added.rows] == [["blob"], ["blob"]]
     advice = {row.column: row for row in advise(root)}
@@ -281,7 +281,7 @@ def test_a_table_that_never_lets_us_in_is_told_of(root: Path, monkeypatch: pytes
         raise ConcurrentChangeError("always busy")
 
     monkeypatch.setattr(OpenDelta, "set_properties", busy)
-    monkeypatch.setattr("parquet_bloom.verbs.add_to_table._LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr("parquet_bloom.verbs.changes._LONGEST_PAUSE", 0.0)
     added = add(root, "id", table=True, readers=CURRENT)
     assert statuses(added) == ["written"] * 2
     assert "always busy" in added.rows[0].notes[0]

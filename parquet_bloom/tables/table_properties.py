@@ -16,18 +16,18 @@ _ENABLED = "write.parquet.bloom-filter-enabled.column.", "parquet.bloom.filter.e
 _FPP = "write.parquet.bloom-filter-fpp.column.", "parquet.bloom.filter.fpp#"
 
 
-def wishes_of(properties: Mapping[str, str]) -> dict[str, tuple[bool, float | None]]:
+def filters_wanted(properties: Mapping[str, str]) -> dict[str, tuple[bool, float | None]]:
     """Return for each column that properties name whether it is to have filters, and their rate if they say so.
 
     Raises `UnsupportedError` if a value is not understood.
     """
-    wishes: dict[str, tuple[bool, float | None]] = {}
+    wanted: dict[str, tuple[bool, float | None]] = {}
     for name, value in properties.items():
         for enabled, fpp in zip(_ENABLED, _FPP, strict=True):
             if (column := name.removeprefix(enabled)) != name:
                 given = properties.get(f"{fpp}{column}")
-                wishes[column] = _as_bool(name, value), None if given is None else _as_rate(f"{fpp}{column}", given)
-    return wishes
+                wanted[column] = _as_bool(name, value), None if given is None else _as_rate(f"{fpp}{column}", given)
+    return wanted
 
 
 READERS = "parquet-bloom.readers"
