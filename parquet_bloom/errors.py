@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parquet_bloom.results import names_text
@@ -21,6 +21,26 @@ _PASSWORD = re.compile(r"(?<=://)([^\s/:@?#]*):[^\s/?#]*@")
 _QUERIES = re.compile(r"(?<=://)[^\s?]*\?\S*")
 _SECRET = r"[\w-]*(?:signature|credential|token|secret|password|passwd|access_?key(?:_?id)?)|sig|key"
 _SIGNED = re.compile(rf"([?&](?:{_SECRET})=)[^&\s#'\"]+", re.IGNORECASE)
+
+
+def with_arguments(text: str, spelled: Mapping[str, str]) -> str:
+    """Return a message with its arguments as a front spells them.
+
+    Messages name an argument as Python spells it: `fpp=`, `force=True` or `at='folder'`. Nothing but the text says so,
+    so that no name is lost on its way through rows, JSON or another process.
+
+    >>> with_arguments("write copies, or change them with force=True", {"force": "--force"})
+    'write copies, or change them with --force'
+    """
+
+    def respelled(found: re.Match[str]) -> str:
+        has_value = text[found.end() : found.end() + 1] == "'"
+        return f"{spelled[found[1]]}{' ' * has_value}" if found[1] in spelled else found[0]
+
+    return ARGUMENT.sub(respelled, text)
+
+
+ARGUMENT = re.compile(r"(?<![^\s(])([a-z_]+)=(?:True)?(?![^\s,;.:)'])")
 
 
 class ParquetBloomError(Exception):

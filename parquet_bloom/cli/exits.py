@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from parquet_bloom.cli.output import say, say_lines, sentence, without_options
+from parquet_bloom.cli.output import say, say_lines, sentence, spell_as, without_options
 from parquet_bloom.cli.terminal import echo
 from parquet_bloom.errors import without_secrets
 
@@ -37,6 +37,7 @@ class Commands(click.Group):
         sys.exit(code)
 
     def _run(self, *args: Any, **options: Any) -> Any:
+        spell_as(self)
         try:
             return super().main(*args, **{**options, "standalone_mode": False})
         except _KeptError as kept:
@@ -136,7 +137,7 @@ def _is_reader_gone() -> bool:
         return False
     poll = select.poll()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or none of the system's
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or no file of the operating system
             poll.register(stream.fileno(), 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 

@@ -8,13 +8,25 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from parquet_bloom.cli.keywords import as_options
-from parquet_bloom.cli.terminal import Table, echo, is_quiet, is_terminal, printing, styled, width_of, wrapped
-from parquet_bloom.errors import ParquetBloomError
+import click
+
+from parquet_bloom.cli.terminal import (
+    Column,
+    Table,
+    echo,
+    is_quiet,
+    is_terminal,
+    number,
+    printing,
+    styled,
+    width_of,
+    wrapped,
+)
+from parquet_bloom.errors import ParquetBloomError, with_arguments
 from parquet_bloom.results import SCHEMA_VERSION, count_text, names_text, percent_text, printable, size_text
 
 if TYPE_CHECKING:
@@ -24,8 +36,8 @@ if TYPE_CHECKING:
     from parquet_bloom.results import Table as Result
     from parquet_bloom.verbs.absent import Absent
     from parquet_bloom.verbs.add_files import Added
-    from parquet_bloom.verbs.advise import Advice, ColumnAdvice
-    from parquet_bloom.verbs.drop import Dropped
+    from parquet_bloom.verbs.advise import Advice
+    from parquet_bloom.verbs.drop import Dropped, FileDropped
     from parquet_bloom.verbs.erase import Erased
     from parquet_bloom.verbs.erase_ledger import LedgerCheck, LedgerHeader
     from parquet_bloom.verbs.erase_plan import Steps
@@ -38,7 +50,7 @@ if TYPE_CHECKING:
     from parquet_bloom.verbs.probe import Probe
     from parquet_bloom.verbs.recover import Recovered
     from parquet_bloom.verbs.report import Report
-    from parquet_bloom.verbs.retrofit import SkippedColumn
+    from parquet_bloom.verbs.retrofit import FileAdded
     from parquet_bloom.verbs.verdicts import Pruning
     from parquet_bloom.verbs.verify import Verification, VerifiedFile, VerifiedFilter
 
@@ -130,7 +142,7 @@ def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = Fal
     """
     if is_quiet() and not (color or err):
         return
-    text = printable(without_options(text))
+    text = printable(without_options(with_arguments(text, _SPELLED)))
     stream = sys.stderr if err else sys.stdout
     width = width_of(stream)
     lines = [" " * indent + text] if width is None else wrapped(text, width, indent=indent)
@@ -142,6 +154,17 @@ def say_lines(text: str, *, err: bool = False) -> None:
     for line in text.split("\n"):
         told = line.lstrip(" ")
         say(told, len(line) - len(told), err=err)
+
+
+def spell_as(command: click.Command) -> None:
+    """Print the names of arguments as the options of this command, and of those below it."""
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        spell_as(below)
+    options = (param for param in command.params if isinstance(param, click.Option))
+    _SPELLED.update((str(option.name), max(option.opts, key=len)) for option in options)
+
+
+_SPELLED: dict[str, str] = {}
 
 
 class Warnings(logging.Handler):
@@ -193,20 +216,26 @@ _HIDDEN: set[str] = set()
 
 
 def _refuse(path: str, error: str) -> None:
-    say(f"{path}: {as_options(error)}", color="red", err=True)
+    say(f"{path}: {error}", color="red", err=True)
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    """Return the values of each key, in the order of their first ones."""
+    groups: dict[_K, list[_V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _print_refused(files: Iterable[Any], shared: Container[str] = ()) -> None:
     """Print the files that were refused; of many with the same reason, the first one and how many there are."""
-    by_reason: dict[str, list[Any]] = {}
-    for file in files:
-        if file.error:
-            by_reason.setdefault(file.error, []).append(file)
-    for reason, alike in by_reason.items():
+    for reason, alike in _grouped((file.error, file) for file in files if file.error).items():
         names = [_name(file) for file in alike]
-        if len(names) > _MOST_NAMED:
-            names = [_of_files(names)]
-        for name in names:
+        for name in names if len(names) <= _MOST_NAMED else [_of_files(names)]:
             _refuse(name, f"refused: {reason}")
         for file in alike:
             _print_notes(file, shared)
@@ -230,13 +259,14 @@ def _print_notes(file: Any, shared: Container[str] = ()) -> None:
     """Print the notes on a file, but not those that it shares with others."""
     for note in file.notes:
         if note not in shared:
-            say(as_options(note), 2, color="yellow")
+            say(note, 2, color="yellow")
 
 
-def _show(table: Table) -> None:
-    if is_quiet():
+def _show(columns: Sequence[Column], records: Iterable[Any]) -> None:
+    """Print a table, if it has any rows."""
+    if is_quiet() or not (records := list(records)):
         return
-    lines, left_out = table.lines(sys.stdout)
+    lines, left_out = Table(columns, records).lines(sys.stdout)
     for line in lines:
         echo(line)
     if left_out:
@@ -256,59 +286,73 @@ def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = Fals
             f"{count_text(file.num_row_groups, 'row group')}, {count_text(num_filters, 'filter')}"
             f"{f', by {writer}' if writer else ''}"
         )
+        readable = [f for f in file.filters if f.num_bytes is not None]
         if each or len(file.filters) <= LISTED:
-            _print_filters(file)
+            _show(_FILTER, readable)
         else:
-            _print_columns(file)
+            _show(_FILTERS_OF_COLUMN, _grouped((_column(f), f) for f in readable).items())
+            say("Sums and means over the row groups; --all lists each filter.", 2)
         if verbose:
-            _print_fills(file)
+            fills = _grouped((f.column, f.fill) for f in file.filters if f.fill is not None)
+            _show(_FILLS, ((column, sorted(values)) for column, values in fills.items()))
         _print_uses(file)
     damaged = sum(file.is_damaged for file in inspection.files)
     _print_total(len(inspection.files), [(len(inspection.rows), "filter")], damaged and f"{damaged:,} damaged")
 
 
-def _print_filters(file: FileInfo) -> None:
-    numbers = ("group", "bytes", "values", "ndv", "fill", "fpp", "worst", "folds to")
-    table = Table("group", "column", *numbers[1:], numbers=numbers, least=("folds to", "worst", "values"))
-    for f in file.filters:
-        if f.num_bytes is not None:
-            is_ours = f.format == "Parquet"
-            is_full = f.ndv is None or f.ndv == float("inf")
-            table.add(
-                str(f.row_group) if is_ours else "file",
-                f.column if is_ours else f"{f.column} ({f.format})",
-                f"{f.num_bytes:,}",
-                f"{f.num_values:,}",
-                ("full" if is_ours else "") if is_full else f"~{f.ndv:,.0f}",
-                percent_text(f.fill) if f.fill is not None else "",
-                percent_text(f.fpp) if f.fpp is not None else "",
-                percent_text(f.worst_block_fpp) if f.worst_block_fpp is not None else "",
-                f"{f.folds_to:,}" if f.folds_to is not None else "",
-            )
-    if len(table):
-        _show(table)
+def _is_ours(f: FilterInfo) -> bool:
+    return f.format == "Parquet"
 
 
-_FILLS = "fill, 0 to 100 %"
+def _column(f: FilterInfo) -> str:
+    return f.column if _is_ours(f) else f"{f.column} ({f.format})"
 
 
-def _print_fills(file: FileInfo) -> None:
-    """Print for each column how many of its filters have how much fill."""
-    fills: dict[str, list[float]] = {}
-    for f in file.filters:
-        if f.fill is not None:
-            fills.setdefault(f.column, []).append(f.fill)
-    if not fills:
-        return
-    numbers = ("filters", "least", "median", "most")
-    table = Table(
-        "column", _FILLS, *numbers, numbers=numbers, unbroken=(_FILLS,), least=("filters", "median", "least", "most")
-    )
-    for column, values in fills.items():
-        values.sort()
-        median = values[len(values) // 2]
-        table.add(column, f"|{bars(values)}|", f"{len(values):,}", *map(percent_text, (values[0], median, values[-1])))
-    _show(table)
+def _ndv(f: FilterInfo) -> str:
+    if f.ndv is None or f.ndv == float("inf"):
+        return "full" if _is_ours(f) else ""
+    return f"~{f.ndv:,.0f}"
+
+
+_FILTER = (
+    number("group", lambda f: str(f.row_group) if _is_ours(f) else "file"),
+    Column("column", _column),
+    number("bytes", lambda f: f"{f.num_bytes:,}"),
+    number("values", lambda f: f"{f.num_values:,}", least=3),
+    number("ndv", _ndv),
+    number("fill", lambda f: percent_text(f.fill)),
+    number("fpp", lambda f: percent_text(f.fpp)),
+    number("worst", lambda f: percent_text(f.worst_block_fpp), least=2),
+    number("folds to", lambda f: "" if f.folds_to is None else f"{f.folds_to:,}", least=1),
+)
+
+
+def _sum(field: str) -> Callable[[tuple[str, list[FilterInfo]]], str]:
+    return lambda row: f"{sum(getattr(f, field) or 0 for f in row[1]):,}"
+
+
+def _mean(field: str) -> Callable[[tuple[str, list[FilterInfo]]], str]:
+    return lambda row: percent_text(sum(getattr(f, field) or 0 for f in row[1]) / len(row[1]))
+
+
+_FILTERS_OF_COLUMN = (
+    Column("column", lambda row: row[0]),
+    number("filters", lambda row: f"{len(row[1]):,}"),
+    number("bytes", _sum("num_bytes")),
+    number("values", _sum("num_values"), least=3),
+    number("fill", _mean("fill")),
+    number("mean fpp", _mean("fpp")),
+    number("worst", lambda row: percent_text(max(f.worst_block_fpp or 0 for f in row[1])), least=2),
+    number("fold to", _sum("folds_to"), least=1),
+)
+_FILLS = (
+    Column("column", lambda row: row[0]),
+    Column("fill, 0 to 100 %", lambda row: f"|{bars(row[1])}|", "unbroken"),
+    number("filters", lambda row: f"{len(row[1]):,}", least=1),
+    number("least", lambda row: percent_text(row[1][0]), least=3),
+    number("median", lambda row: percent_text(row[1][len(row[1]) // 2]), least=2),
+    number("most", lambda row: percent_text(row[1][-1]), least=4),
+)
 
 
 def bars(shares: Sequence[float]) -> str:
@@ -320,52 +364,22 @@ def bars(shares: Sequence[float]) -> str:
     return "".join(signs[-(-count * len(signs) // max(counts)) - 1] if count else " " for count in counts)
 
 
-def _print_columns(file: FileInfo) -> None:
-    columns: dict[str, list[FilterInfo]] = {}
-    for f in file.filters:
-        if f.num_bytes is not None:
-            columns.setdefault(f.column if f.format == "Parquet" else f"{f.column} ({f.format})", []).append(f)
-    numbers = ("filters", "bytes", "values", "fill", "mean fpp", "worst", "fold to")
-    table = Table("column", *numbers, numbers=numbers, least=("fold to", "worst", "values"))
-    for column, filters in columns.items():
-        table.add(
-            column,
-            f"{len(filters):,}",
-            f"{sum(f.num_bytes or 0 for f in filters):,}",
-            f"{sum(f.num_values or 0 for f in filters):,}",
-            percent_text(sum(f.fill or 0 for f in filters) / len(filters)),
-            percent_text(sum(f.fpp or 0 for f in filters) / len(filters)),
-            percent_text(max(f.worst_block_fpp or 0 for f in filters)),
-            f"{sum(f.folds_to or 0 for f in filters):,}",
-        )
-    _show(table)
-    say("Sums and means over the row groups; --all lists each filter.", 2)
-
-
 def _print_uses(file: FileInfo) -> None:
-    uses: dict[tuple[str, ...], list[str]] = {}
-    problems: dict[tuple[str, str], list[int | None]] = {}
-    for f in file.filters:
-        if f.num_bytes is not None and f.format == "Parquet":
-            uses.setdefault(f.used_by, []).append(f"{f.column} ({f.type})")
-        if f.problem:
-            problems.setdefault((f.column, f"not usable: {f.problem}"), []).append(f.row_group)
-        if f.untrusted:
-            problems.setdefault((f.column, f"not used: {f.untrusted}"), []).append(f.row_group)
-    for engines, columns in uses.items():
+    used = _grouped(
+        (f.used_by, f"{f.column} ({f.type})") for f in file.filters if f.num_bytes is not None and _is_ours(f)
+    )
+    for engines, columns in used.items():
         say(f"used by {', '.join(engines) or 'no engine known here'}: {', '.join(dict.fromkeys(columns))}", 2)
     _print_hazards(file.filters, 2)
-    for (column, problem), groups in problems.items():
+    problems = [(f, f"not usable: {f.problem}") for f in file.filters if f.problem]
+    problems += [(f, f"not used: {f.untrusted}") for f in file.filters if f.untrusted]
+    for (column, problem), groups in _grouped(((f.column, why), f.row_group) for f, why in problems).items():
         say(f"{'whole file' if groups == [None] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
 
 
 def _print_hazards(filters: Iterable[FilterInfo | VerifiedFilter], indent: int = 0) -> None:
-    hazards: dict[str, dict[str, None]] = {}
-    for one in filters:
-        for hazard in one.hazards:
-            hazards.setdefault(hazard, {})[one.column] = None
-    for hazard, columns in hazards.items():
-        say(f"careful: {hazard}: {names_text(list(columns))}", indent, color="yellow")
+    for hazard, columns in _grouped((hazard, one.column) for one in filters for hazard in one.hazards).items():
+        say(f"careful: {hazard}: {names_text(list(dict.fromkeys(columns)))}", indent, color="yellow")
 
 
 def print_report(written: Report) -> None:
@@ -381,39 +395,35 @@ def print_probe(answer: Probe) -> None:
     """Print what `probe` answered."""
     from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH
 
-    files: dict[str, dict[tuple[str, str], list[int | None]]] = {}
-    for row in answer.rows:
-        files.setdefault(row.path, {}).setdefault((row.answer, row.reason), []).append(row.row_group)
-    for path, answers in files.items():
-        kept = sum(len(groups) for (said, _), groups in answers.items() if said == MIGHT_MATCH)
-        if any(groups == [None] for groups in answers.values()):
+    files = _grouped((row.path, row) for row in answer.rows)
+    for path, rows in files.items():
+        kept = sum(row.answer == MIGHT_MATCH for row in rows)
+        answers = _grouped(((row.answer, row.reason), row.row_group) for row in rows)
+        if [None] in answers.values():
             say(f"{path}: might match")
         else:
-            say(f"{path}: {kept:,} of {count_text(sum(map(len, answers.values())), 'row group')} might match")
+            say(f"{path}: {kept:,} of {count_text(len(rows), 'row group')} might match")
         for (said, reason), groups in answers.items():
-            say(f"{said}, {_groups(groups)}: {as_options(reason)}", 2, color="green" if said == CANNOT_MATCH else None)
-    kept = sum(any(said == MIGHT_MATCH for said, _ in answers) for answers in files.values())
+            say(f"{said}, {_groups(groups)}: {reason}", 2, color="green" if said == CANNOT_MATCH else None)
+    kept = sum(any(row.answer == MIGHT_MATCH for row in rows) for rows in files.values())
     _print_total(len(files), [], f"{kept:,} might match")
+
+
+_KEPT_FILE = (
+    Column("file", lambda row: row[0].path),
+    number("read", lambda row: str(len(row[1]))),
+    number("of", lambda row: str(len(row[0].row_groups))),
+    number("rows", lambda row: f"{sum(group.num_rows or 0 for group in row[1]):,}", least=1),
+    number("bytes", lambda row: size_text(sum(group.stop - group.start for group in row[1]))),
+    Column("row groups", lambda row: _groups(group.row_group for group in row[1]), "text"),
+)
 
 
 def print_pruning(pruned: Pruning) -> None:
     """Print what `prune` keeps."""
     totals = pruned.totals
     kept = [file for file in pruned.kept_files if file.row_groups]
-    if kept:
-        numbers = ("read", "of", "rows", "bytes")
-        table = Table("file", *numbers, "row groups", numbers=numbers, texts=("row groups",), least=("rows",))
-        for file in kept:
-            groups = [group for group in file.row_groups if group.is_kept]
-            table.add(
-                file.path,
-                str(len(groups)),
-                str(len(file.row_groups)),
-                f"{sum(group.num_rows or 0 for group in groups):,}",
-                size_text(sum(group.stop - group.start for group in groups)),
-                _groups(group.row_group for group in groups),
-            )
-        _show(table)
+    _show(_KEPT_FILE, ((file, [group for group in file.row_groups if group.is_kept]) for file in kept))
     whole = size_text(totals.bytes_not_pruned)
     size = f"{size_text(totals.bytes_kept)} of {size_text(totals.bytes)}"
     say(
@@ -426,7 +436,17 @@ def print_pruning(pruned: Pruning) -> None:
     )
 
 
-def print_why_all_is_kept(pruned: Pruning) -> None:
+def print_notes_on_pruning(pruned: Pruning, *, why_kept: bool, not_pruned: bool) -> None:
+    """Print what a condition could not be used for, or why everything is kept; then which files were not pruned."""
+    if pruned.unused is not None:
+        say(pruned.unused, color="yellow", err=True)
+    elif why_kept:
+        _print_why_all_is_kept(pruned)
+    if not_pruned:
+        print_errors((file.path, f"not pruned: {file.not_pruned}") for file in pruned.errors)
+
+
+def _print_why_all_is_kept(pruned: Pruning) -> None:
     """Print why no row group of several is skipped: often a filter is missing, or a time zone."""
     totals = pruned.totals
     if not (1 < totals.row_groups == totals.row_groups_kept) or totals.files_excluded:
@@ -434,7 +454,7 @@ def print_why_all_is_kept(pruned: Pruning) -> None:
     reasons = Counter(row.reason for row in pruned.kept_row_groups)
     ((reason, _),) = reasons.most_common(1)
     often, more = ("", "") if len(reasons) == 1 else (", most often because", "; --explain tells why of each")
-    say(f"nothing is skipped{often}: {as_options(reason)}{more}", color="yellow", err=True)
+    say(f"nothing is skipped{often}: {reason}{more}", color="yellow", err=True)
 
 
 _BESIDE = "The table's files cannot have filters added; `parquet-bloom index create` writes them to an index beside it."
@@ -447,84 +467,80 @@ _HOW_TO_ADD = {
 }
 
 
+_WORTH = (
+    Column("column", lambda row: row.column),
+    number("fpp", lambda row: percent_text(row.fpp or 0), least=2),
+    number("adds", lambda row: size_text(row.filter_bytes or 0)),
+    number("of data", lambda row: percent_text(row.share or 0), least=1),
+    number("row groups", lambda row: f"{row.groups_now:,.0f}"),
+    number("to", lambda row: f"{row.groups_with:,.1f}"),
+    number("bytes", lambda row: size_text(round(row.bytes_now or 0))),
+    number("to ", lambda row: size_text(round(row.bytes_with or 0))),
+)
+_SAVED = number("saved", lambda row: f"{row.saved:,.2f}")
+_WHY = (Column("column", lambda row: row.column), Column("why", lambda row: row.reason, "text"))
+
+
 def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
     """Print what `advise` returned: the columns to add, with figures, then the others, with reasons.
 
     `can_add`: with what was given, `add --auto` chooses the same columns.
     """
-    print_errors(advice.errors)
-    by_verdict: dict[str, list[ColumnAdvice]] = {}
-    for row in advice:
-        by_verdict.setdefault(row.advice, []).append(row)
+    print_errors((file.path, file.error) for file in advice.errors)
+    by_verdict = _grouped((row.advice, row) for row in advice)
+    is_sampled = advice.num_files_read < advice.num_files
     say(
         f"{count_text(advice.num_files, 'file')}, {count_text(advice.num_row_groups, 'row group')}, "
         f"{size_text(advice.num_bytes)}"
-        + (
-            f"; {advice.num_files_read:,} of the files were looked at"
-            if advice.num_files_read < advice.num_files
-            else ""
-        )
+        + (f"; {advice.num_files_read:,} of the files were looked at" if is_sampled else "")
     )
     if rows := by_verdict.get("add"):
-        numbers = ("fpp", "adds", "of data", "row groups", "to", "bytes", "to ", *(("saved",) if with_price else ()))
-        table = Table("column", *numbers, numbers=numbers, least=("of data", "fpp"))
-        for row in rows:
-            table.add(row.column, *_figures(row), *([f"{row.saved:,.2f}"] if row.saved is not None else []))
         say("worth adding; a lookup reads fewer row groups and bytes:")
-        _show(table)
+        _show((*_WORTH, _SAVED) if with_price else _WORTH, rows)
         if with_price:
             say("Saved is the price of what 1,000 lookups no longer read.", 2)
         if can_add:
             say(_HOW_TO_ADD.get(advice.table_kind, _HOW_TO_ADD[None]), 2)
     for verdict in ("left out", "has filters", "not worth it", "not possible"):
         if rows := by_verdict.get(verdict):
-            table = Table("column", "why", texts=("why",))
-            for row in rows:
-                table.add(row.column, as_options(row.reason))
             say(f"{verdict}:")
-            _show(table)
+            _show(_WHY, rows)
 
 
-def _figures(row: ColumnAdvice) -> list[str]:
-    return [
-        percent_text(row.fpp or 0),
-        size_text(row.filter_bytes or 0),
-        percent_text(row.share or 0),
-        f"{row.groups_now:,.0f}",
-        f"{row.groups_with:,.1f}",
-        size_text(round(row.bytes_now or 0)),
-        size_text(round(row.bytes_with or 0)),
-    ]
+class _Counted:
+    """Batches on their way, and the `total` of those that have passed."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], count: Callable[[pa.RecordBatch], int]) -> None:
+        self._batches, self._count = batches, count
+        self.total = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.total += self._count(batch)
+            yield batch
+
+
+def _echo_json(line: Mapping[str, Any], shown: Callable[[Any], str]) -> None:
+    echo(json.dumps(line, ensure_ascii=False, default=shown))
 
 
 def print_candidates(candidates: Lookup, output_format: str) -> int:
     """Print the candidates of `lookup` as they come; return how many there were."""
     from parquet_bloom.values.encoding import literal_text
-    from parquet_bloom.values.interchange import python_values
 
-    num_candidates = 0
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal num_candidates
-        for batch in candidates:
-            num_candidates += batch.num_rows - batch.column("path").null_count
-            yield batch
-
+    counted = _Counted(candidates, lambda batch: batch.num_rows - batch.column("path").null_count)
     if output_format in ("csv", "parquet"):
-        _write_arrow(counted(), candidates.schema, output_format)
-        return num_candidates
-    for batch in counted():
-        for key, row in zip(python_values(batch["key"]), batch.drop_columns(["key"]).to_pylist(), strict=True):
-            shown = literal_text(key)
-            if output_format == "json":
-                line = {"schema_version": SCHEMA_VERSION, "key": key, **row}
-                echo(json.dumps(line, ensure_ascii=False, default=literal_text))
-            elif row["path"] is None:
-                echo(f"{printable(shown)}\tabsent")
-            else:
-                group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
-                echo(f"{printable(shown)}\t{printable(row['path'])}\t{group}")
-    return num_candidates
+        _write_arrow(counted, candidates.schema, output_format)
+        return counted.total
+    for row in chain.from_iterable(map(_python_rows, counted)):
+        if output_format == "json":
+            _echo_json({"schema_version": SCHEMA_VERSION, **row}, literal_text)
+        elif row["path"] is None:
+            echo(f"{printable(literal_text(row['key']))}\tabsent")
+        else:
+            group = "whole file" if row["row_group"] is None else f"row group {row['row_group']}"
+            echo(f"{printable(literal_text(row['key']))}\t{printable(row['path'])}\t{group}")
+    return counted.total
 
 
 def print_absent(absent: Absent, output_format: str) -> None:
@@ -533,12 +549,11 @@ def print_absent(absent: Absent, output_format: str) -> None:
 
     if output_format in ("csv", "parquet"):
         table = absent.to_arrow()
-        _write_arrow(iter(table.to_batches()), table.schema, output_format)
+        _write_arrow(table.to_batches(), table.schema, output_format)
         return
     for key in absent:
         if output_format == "json":
-            line = {"schema_version": SCHEMA_VERSION, "key": key}
-            echo(json.dumps(line, ensure_ascii=False, default=literal_text))
+            _echo_json({"schema_version": SCHEMA_VERSION, "key": key}, literal_text)
         else:
             echo("" if key is None else printable(literal_text(key)))
 
@@ -549,31 +564,22 @@ TABLE_ROWS = 1000
 
 def print_found(found: Found, output_format: str) -> int:
     """Print rows as they come; return how many there were."""
-    num_rows = 0
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal num_rows
-        for batch in found:
-            num_rows += batch.num_rows
-            yield batch
-
+    counted = _Counted(found, lambda batch: batch.num_rows)
     if output_format in ("csv", "parquet"):
-        _write_arrow(counted(), found.schema, output_format)
+        _write_arrow(counted, found.schema, output_format)
     elif output_format == "json":
-        for batch in counted():
-            for row in _python_rows(batch):
-                echo(json.dumps(row, ensure_ascii=False, default=_json_value))
+        for row in chain.from_iterable(map(_python_rows, counted)):
+            _echo_json(row, _json_value)
     else:
         waiting: list[pa.RecordBatch] = []
-        for batch in counted():
+        for batch in counted:
             waiting.append(batch)
             if sum(part.num_rows for part in waiting) >= TABLE_ROWS:
                 _print_rows_of(waiting, found)
                 waiting = []
-        if waiting:
-            _print_rows_of(waiting, found)
-        say(count_text(num_rows, "row"), err=True)
-    return num_rows
+        _print_rows_of(waiting, found)
+        say(count_text(counted.total, "row"), err=True)
+    return counted.total
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -593,17 +599,13 @@ def _print_rows_of(batches: list[pa.RecordBatch], found: Found) -> None:
     """Print rows as a table, in which the columns of the condition stand out."""
     import pyarrow.types as kinds
 
-    fields = list(found.schema)
-    names = [field.name for field in fields]
-    table = Table(
-        *names,
-        numbers=[field.name for field in fields if kinds.is_integer(field.type) or kinds.is_floating(field.type)],
-        unbroken=names,
-        red=found.condition_columns,
-    )
-    for row in chain.from_iterable(map(_python_rows, batches)):
-        table.add(*map(_cell, row.values()))
-    _show(table)
+    def column(field: pa.Field) -> Column:
+        is_number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
+        style = "bold red" if field.name in found.condition_columns else ""
+        kind: Any = "number" if is_number else "unbroken"
+        return Column(field.name, lambda row: _cell(row[field.name]), kind, style=style)
+
+    _show([column(field) for field in found.schema], chain.from_iterable(map(_python_rows, batches)))
 
 
 def _cell(value: Any) -> str:
@@ -622,87 +624,93 @@ def print_path(path: str, null: bool) -> None:
     echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
 
 
-def print_errors(errors: Iterable[FailedFile]) -> None:
-    """Print the files that could not be read."""
-    for file in errors:
-        _refuse(file.path, file.error)
+def print_places(found: Found, files_only: bool, null: bool) -> int:
+    """Print the files of rows if `files_only`, each once and at once; return how many rows there are."""
+    num_rows, last = 0, None
+    for batch in found:
+        num_rows += batch.num_rows
+        for path in batch["path"].unique().to_pylist() if files_only else ():
+            if path != last:
+                print_path(path, null)
+            last = path
+    return num_rows
 
 
-def print_added(added: Added, told: str | None = None) -> None:
-    """Print the outcome of each file: how many filters, or `told` instead of that."""
-    skipped: dict[SkippedColumn, list[str]] = {}
-    noted: dict[str, list[str]] = {}
-    for row in added.rows:
-        for column in row.skipped_columns:
-            skipped.setdefault(column, []).append(_name(row))
-        for note in row.notes:
-            noted.setdefault(note, []).append(_name(row))
+def print_errors(errors: Iterable[tuple[str, str]]) -> None:
+    """Print files, and what is wrong with them."""
+    for path, error in errors:
+        _refuse(path, error)
+
+
+def print_added(added: Added, what: str | None = None, *, is_auto: bool = False) -> None:
+    """Print the outcome of each file: how many filters, or `what` instead of that."""
+    if is_auto and (columns := dict.fromkeys(one.column for row in added.rows for one in row.filters)):
+        say(f"{count_text(len(columns), 'column')} worth a filter: {', '.join(columns)}")
+    skipped = _grouped((column, _name(row)) for row in added.rows for column in row.skipped_columns)
+    noted = _grouped((note, _name(row)) for row in added.rows for note in row.notes)
     shared = {note: names for note, names in noted.items() if len(names) > 1}
     for column, names in skipped.items():
         _refuse(_of_files(names), f"column {column.column} skipped: {column.reason}")
     for row in added.rows:
-        name = _name(row)
-        filters, size = told or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
-        if row.error:
-            continue
-        if row.status == "unchanged":
-            say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}{_skipped(row)}")
-        elif row.status == "planned":
-            say(f"{name}: would add {filters}, at most {size}{_skipped(row)}")
-        else:
-            worst = max((f.fpp for f in row.filters), default=0.0)
-            rate = f", false positives at most {percent_text(worst)}" if row.filters else ""
-            say(f"{name}: added {filters}, {size}{rate}{_skipped(row)}")
-        _print_notes(row, shared)
+        if not row.error:
+            filters = what or count_text(len(row.filters), "filter")
+            say(f"{_name(row)}: {_outcome(row, filters)}{_skipped(row)}")
+            _print_notes(row, shared)
     _print_refused(added.rows, shared)
     for note, names in shared.items():
-        say(f"{_of_files(names)}: {as_options(note)}", color="yellow")
+        say(f"{_of_files(names)}: {note}", color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
-    _print_total(len(added.rows), [] if told else [(num_filters, "filter")], _refused(added))
+    _print_total(len(added.rows), [] if what else [(num_filters, "filter")], _refused(added))
 
 
-def print_attached(attached: Attached, output_format: str) -> None:
+def _outcome(row: FileAdded, filters: str) -> str:
+    size = size_text(row.bytes_added)
+    if row.status == "unchanged":
+        return _nothing_to_do(row)
+    if row.status == "planned":
+        return f"would add {filters}, at most {size}"
+    worst = max((f.fpp for f in row.filters), default=0.0)
+    rate = f", false positives at most {percent_text(worst)}" if row.filters else ""
+    return f"added {filters}, {size}{rate}"
+
+
+def _nothing_to_do(row: FileAdded | FileDropped) -> str:
+    return "nothing to do" if row.output == row.path else "nothing to do but a copy"
+
+
+def print_attached(attached: Attached) -> None:
     """Print the outcome of attaching Paimon's indexes."""
-    if output_format == "table":
-        print_added(attached, "an index")
-        if attached.version is not None:
-            say(f"committed snapshot {attached.version}")
-    else:
-        print_rows(attached, output_format, attached.rows)
-    for note in attached.notes:
-        say(as_options(note), color="yellow", err=output_format != "table")
+    print_added(attached, "an index")
+    if attached.version is not None:
+        say(f"committed snapshot {attached.version}")
 
 
-def print_index(state: IndexState, output_format: str, gone: str = "index dropped") -> None:
-    """Print the state of an index, `gone` if there is none."""
-    if output_format != "table":
-        print_rows(state, output_format, [state])
-    elif not state.exists:
-        say(f"{state.root}: {gone}")
-    else:
-        say(f"{state.root}: {count_text(len(state.rows), 'column')}, {size_text(state.num_bytes)}")
-        numbers = ("files", "missing", "bytes", "fpp")
-        table = Table("column", *numbers, numbers=numbers)
-        for row in state.rows:
-            table.add(
-                row.column,
-                f"{row.files:,}",
-                f"{row.files_missing:,}",
-                f"{row.num_bytes:,}",
-                percent_text(row.fpp),
-            )
-        _show(table)
-        if state.readers is not None:
-            say(f"readers: {state.readers}", 2)
-        for row in state.rows:
-            for problem in row.problems:
-                say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
-    for file in state.errors:
-        say(f"not indexed: {file.path}: {as_options(file.error)}", color="red", err=True)
+_INDEXED = (
+    Column("column", lambda row: row.column),
+    number("files", lambda row: f"{row.files:,}"),
+    number("missing", lambda row: f"{row.files_missing:,}"),
+    number("bytes", lambda row: f"{row.num_bytes:,}"),
+    number("fpp", lambda row: percent_text(row.fpp)),
+)
 
 
-_COPY = "nothing to do but a copy"
-_TOLD = {
+def print_index(state: IndexState, *, is_unchanged: bool = False) -> None:
+    """Print the state of an index, that was changed or only looked at."""
+    if not state.exists:
+        say(f"{state.root}: {'no index' if is_unchanged else 'index dropped'}")
+        return
+    say(f"{state.root}: {count_text(len(state.rows), 'column')}, {size_text(state.num_bytes)}")
+    _show(_INDEXED, state.rows)
+    if state.readers is not None:
+        say(f"readers: {state.readers}", 2)
+    for row in state.rows:
+        for problem in row.problems:
+            say(f"{row.column}: without a filter: {problem}", 2, color="yellow")
+    if is_unchanged and any(row.files_missing for row in state.rows):
+        say("`parquet-bloom index refresh` with the same PATH indexes the missing files", 2)
+
+
+_SKIPPED = {
     "has a filter": " already had one",
     "holds no values": " without values",
     "holds no values but nulls": " of nulls only",
@@ -710,11 +718,9 @@ _TOLD = {
 
 
 def _skipped(row: Any) -> str:
-    reasons: dict[str, int] = {}
-    for chunk in row.skipped:
-        reasons[chunk.reason] = reasons.get(chunk.reason, 0) + 1
     said = "; ".join(
-        f"{count_text(n, 'column chunk')}{_TOLD.get(reason, f': {reason}')}" for reason, n in reasons.items()
+        f"{count_text(n, 'column chunk')}{_SKIPPED.get(reason, f': {reason}')}"
+        for reason, n in Counter(chunk.reason for chunk in row.skipped).items()
     )
     return f" ({said})" if said else ""
 
@@ -727,7 +733,7 @@ def print_dropped(dropped: Dropped) -> None:
         if row.error:
             continue
         if row.status == "unchanged":
-            say(f"{name}: {'nothing to do' if row.output == row.path else _COPY}")
+            say(f"{name}: {_nothing_to_do(row)}")
         elif row.bytes_freed:
             back = f"; {_older(row.filters_back)} back" if row.filters_back else ""
             say(f"{name}: {would}restored, {size_text(row.bytes_freed)} freed{back}")
@@ -761,8 +767,7 @@ def print_erased(erased: Erased) -> None:
     _print_refused(erased.rows)
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
-    for index in erased.stale_indexes:
-        _refuse(index.path, index.error)
+    print_errors((index.path, index.error) for index in erased.stale_indexes)
     for path in erased.unreferenced:
         say(f"{path}: no version of the table has this file, which a run that was killed has left", color="yellow")
     for note in erased.notes:
@@ -772,11 +777,8 @@ def print_erased(erased: Erased) -> None:
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
 
 
-def print_traces(traces: Traces, output_format: str) -> None:
+def print_traces(traces: Traces) -> None:
     """Print what `erased` found, the notes, and in the last line the answer."""
-    if output_format != "table":
-        print_rows(traces, output_format, (*traces.rows, *traces.unsearched), traces.unsearched)
-        return
     for (path, place, remedy), rows in groupby(traces.rows, lambda row: (row.path, row.place, row.remove_with)):
         say(f"{path}: {place}: {'; '.join(f'{row.found} ({row.num_keys:,})' for row in rows)}", color="red")
         say(f"removed by: {remedy}", 2)
@@ -793,35 +795,25 @@ def print_traces(traces: Traces, output_format: str) -> None:
         say(f"not found, but not everything could be searched: {searched}", color="yellow")
 
 
-def print_steps(steps: Steps, output_format: str) -> None:
+def print_steps(steps: Steps) -> None:
     """Print statements, each behind a comment that says what it is for."""
-    if output_format != "table":
-        print_rows(steps, output_format, steps.rows)
-        return
     for row in steps.rows:
         echo(printable(f"-- {row.why}"))
         echo(printable(f"{row.statement};"))
 
 
-def print_ledger(checked: LedgerCheck, output_format: str) -> None:
-    """Print what a ledger says, and what speaks against it."""
+def print_ledger(checked: LedgerCheck) -> None:
+    """Print what a ledger says."""
     from parquet_bloom.verbs.erase_ledger import FAILED
 
-    if output_format != "table":
-        print_rows(checked, output_format, checked.rows)
-    else:
-        if checked.header is not None:
-            _print_header(checked, checked.header)
-        if checked.key_status is not None:
-            say(f"the key: {checked.key_status}", 2)
-        for row in checked.rows:
-            if row.file and (checked.key_status is not None or row.status in (*FAILED, "begun")):
-                rows = f", {count_text(row.rows_erased, 'row')}" if row.rows_erased else ""
-                say(f"{row.file}: {row.status}{rows}{f': {row.reason}' if row.reason else ''}", 4)
-    for note in checked.notes:
-        say(note, color="yellow", err=True)
-    for finding in checked.findings:
-        _refuse(checked.path, finding)
+    if checked.header is not None:
+        _print_header(checked, checked.header)
+    if checked.key_status is not None:
+        say(f"the key: {checked.key_status}", 2)
+    for row in checked.rows:
+        if row.file and (checked.key_status is not None or row.status in (*FAILED, "begun")):
+            rows = f", {count_text(row.rows_erased, 'row')}" if row.rows_erased else ""
+            say(f"{row.file}: {row.status}{rows}{f': {row.reason}' if row.reason else ''}", 4)
 
 
 def _print_header(checked: LedgerCheck, header: LedgerHeader) -> None:
@@ -885,10 +877,7 @@ def print_verification(verified: Verification, certificate: str | None = None) -
         else:
             values = sum(row.num_values for row in good)
             say(f"{file.path}: {count_text(len(good), 'filter')} ok ({count_text(values, 'value')}, none missing)")
-        bad: dict[tuple[str, str, str | None], list[Any]] = {}
-        for row in file.filters:
-            if row.verdict != OK:
-                bad.setdefault((row.column, row.verdict, row.cause), []).append(row)
+        bad = _grouped(((row.column, row.verdict, row.cause), row) for row in file.filters if row.verdict != OK)
         for (column, verdict, cause), rows in bad.items():
             what = f"{_groups(row.row_group for row in rows)}, {column} ({rows[0].type}): {verdict}"
             if missing := sum(row.num_missing for row in rows):
@@ -913,13 +902,12 @@ def _print_total(num_files: int, counts: Iterable[tuple[int, str]], remark: str 
 
 def _groups(numbers: Iterable[int | None]) -> str:
     """Return row groups as people write them: `row groups 0-3, 7`."""
-    known = {number for number in numbers if number is not None}
     runs: list[list[int]] = []
-    for number in sorted(known):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
+    for one in sorted({one for one in numbers if one is not None}):
+        if runs and one == runs[-1][1] + 1:
+            runs[-1][1] = one
         else:
-            runs.append([number, number])
+            runs.append([one, one])
     if not runs:
         return "all row groups"
     said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
@@ -941,7 +929,7 @@ def sentence(error: BaseException) -> str:
     except Exception:  # some errors of other libraries cannot be shown
         said = ""
     if isinstance(error, ParquetBloomError | ValueError | OSError | ImportError) and said:
-        return as_options(" ".join([*said.splitlines(), *getattr(error, "__notes__", ())]))
+        return " ".join([*said.splitlines(), *getattr(error, "__notes__", ())])
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     name = type(error).__name__
     return f"{name}{f': {line}' if line else ''} (PARQUET_BLOOM_DEBUG=1 shows where it comes from)"

@@ -9,9 +9,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -33,13 +33,13 @@ def is_terminal(stream: Any) -> bool:
 
 
 def width_of(stream: Any) -> int | None:
-    """Return the columns of the terminal that this stream is, None if it is none."""
+    """Return the width of the terminal that this stream is, None if it is not one."""
     if not is_terminal(stream):
         return None
     given = os.environ.get("COLUMNS", "")
     try:
         columns = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):  # none of the system's
+    except (OSError, ValueError):  # no file of the operating system
         columns = 0
     return max(columns or _USUAL_WIDTH, _LEAST_WIDTH)
 
@@ -100,49 +100,35 @@ _LEAST_WIDTH_OF_TEXT = 24
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
+    """A column of a table: its heading, and how a cell is made of a row's record.
+
+    Numbers and what else is `unbroken` stay on one line; other cells, of a `text` first, take several. Columns that are
+    `least` are left out where a terminal is too narrow, 1 before 2.
+    """
+
     heading: str
-    is_number: bool
-    is_unbroken: bool
-    is_text: bool
-    style: str
+    cell: Callable[[Any], str]
+    kind: Literal["name", "number", "unbroken", "text"] = "name"
+    least: int = 0
+    style: str = ""
+
+
+def number(heading: str, cell: Callable[[Any], str], least: int = 0) -> Column:
+    """Return a column of numbers."""
+    return Column(heading, cell, "number", least)
 
 
 class Table:
-    """Rows under headings, as wide as they are, or as a terminal lets them be.
+    """Records under headings, as wide as they are, or as a terminal lets them be.
 
-    Numbers and what else is `unbroken` stay on one line; other cells, of `texts` first, take several. If that does not
-    suffice, columns are left out in the order of `least`, and at last each cell gets a line with its heading.
+    If not even leaving out columns suffices, each cell gets a line with its heading.
     """
 
-    def __init__(
-        self,
-        *headings: str,
-        numbers: Collection[str] = (),
-        unbroken: Collection[str] = (),
-        texts: Collection[str] = (),
-        least: Sequence[str] = (),
-        red: Collection[str] = (),
-    ) -> None:
-        self._columns = [
-            _Column(
-                printable(heading),
-                is_number=heading in numbers,
-                is_unbroken=heading in numbers or heading in unbroken,
-                is_text=heading in texts,
-                style="bold red" if heading in red else "",
-            )
-            for heading in headings
-        ]
-        self._least = [headings.index(heading) for heading in least]
-        self._rows: list[list[str]] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, *row: str) -> None:
-        """Add a row."""
-        self._rows.append([printable(cell) for cell in row])
+    def __init__(self, columns: Sequence[Column], records: Iterable[Any]) -> None:
+        self._columns = [replace(column, heading=printable(column.heading)) for column in columns]
+        self._least = sorted((place for place, one in enumerate(columns) if one.least), key=lambda i: columns[i].least)
+        self._rows = [[printable(column.cell(record)) for column in columns] for record in records]
 
     def lines(self, stream: Any) -> tuple[list[str], list[str]]:
         """Return the lines for a stream, and the headings of the columns that are left out."""
@@ -162,8 +148,8 @@ class Table:
         return self._drawn(widths, stream), [self._columns[place].heading for place in sorted(left_out)]
 
     def _narrowed(self, whole: Mapping[int, int], room: int) -> dict[int, int] | None:
-        """Return widths with which these columns fit into the room, None if there are none."""
-        flexible = [place for place in whole if not self._columns[place].is_unbroken]
+        """Return widths with which these columns fit into the room, None if they do not."""
+        flexible = [place for place in whole if self._columns[place].kind in ("name", "text")]
         widths = dict(whole)
         for place in flexible:
             least = max(cells(self._columns[place].heading), _LEAST_WIDTH_OF_TEXT)
@@ -171,7 +157,7 @@ class Table:
         spare = room - _with_gaps(widths.values())
         if spare < 0:
             return None
-        for place in sorted(flexible, key=lambda place: self._columns[place].is_text):
+        for place in sorted(flexible, key=lambda place: self._columns[place].kind == "text"):
             more = min(spare, whole[place] - widths[place])
             widths[place] += more
             spare -= more
@@ -184,7 +170,7 @@ class Table:
         grid = Grid(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for place, width in widths.items():
             column = self._columns[place]
-            justify: Any = "right" if column.is_number else "left"
+            justify: Any = "right" if column.kind == "number" else "left"
             grid.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")
         for row in self._rows:
             grid.add_row(*(Text(row[place], self._columns[place].style) for place in widths))

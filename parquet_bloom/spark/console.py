@@ -45,8 +45,8 @@ _Record = TypeVar("_Record", bound=Record)
 def call(
     verb: str,
     master: str | None,
-    paths: tuple[str, ...],
-    *arguments: Any,
+    *,
+    paths: Any,
     timezone: str | None = None,
     catalog: str | None = None,
     storage_options: SparkOptions = None,
@@ -56,7 +56,7 @@ def call(
 ) -> Any:
     """Return the local verb's result, made by the verb of `parquet_bloom.spark` in the session of `running`.
 
-    Spark's own errors become a `ParquetBloomError` of one sentence. `hide` is told the options that are Spark's.
+    Spark's own errors become a `ParquetBloomError` of one sentence. `hide` is called with the options that are Spark's.
     """
     if verb in _OF_TABLES or verb == "erase":
         options["catalog"] = catalog
@@ -82,14 +82,12 @@ def call(
                 "erase": erase_everywhere,
             }
             function = internal.get(verb) or getattr(spark, verb)
-            made: Any = function(
-                session, paths, *arguments, storage_options=storage_options, progress=progress, **options
-            )
+            made: Any = function(session, paths, storage_options=storage_options, progress=progress, **options)
             if verb == "erase":
                 return _renamed(made, _names(sources))
             frame, failed = made if verb == "lookup" else (made, {})
             rows = _InOrder(frame, sources, failed)
-            return rows.found(*arguments, **options) if verb == "find" else _RESULTS[verb](rows, *arguments)
+            return _RESULTS[verb](rows, **options)
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
             raise ParquetBloomError(f"Spark says: {_sentence(str(error))}") from error
@@ -190,9 +188,9 @@ class _InOrder:
 
     def found(
         self,
-        where: Any,
         *,
-        column: str | None,
+        where: Any = None,
+        column: str | None = None,
         columns: Sequence[str] | None = None,
         positions: bool = False,
         **_: Any,
@@ -251,10 +249,13 @@ def _renamed(erased: Erased, names: Mapping[str, str]) -> Erased:
 
 
 _RESULTS: dict[str, Callable[..., Any]] = {
-    "inspect": lambda rows, *_: Inspection(rows.records(FileInfo)),
-    "verify": lambda rows, *_: Verification(rows.records(VerifiedFile)),
-    "prune": lambda rows, where: Pruning(str(to_predicate(where)), rows.records(FileVerdict), unused=why_unused(where)),
-    "add": lambda rows, *_: Added(rows.records(FileAdded)),
-    "drop": lambda rows, *_: Dropped(rows.records(FileDropped)),
-    "lookup": lambda rows, *_: rows.candidates(),
+    "inspect": lambda rows, **_: Inspection(rows.records(FileInfo)),
+    "verify": lambda rows, **_: Verification(rows.records(VerifiedFile)),
+    "prune": lambda rows, where, **_: Pruning(
+        str(to_predicate(where)), rows.records(FileVerdict), unused=why_unused(where)
+    ),
+    "add": lambda rows, **_: Added(rows.records(FileAdded)),
+    "drop": lambda rows, **_: Dropped(rows.records(FileDropped)),
+    "lookup": lambda rows, **_: rows.candidates(),
+    "find": lambda rows, **options: rows.found(**options),
 }

@@ -126,9 +126,9 @@ def add(
         raise ValueError("give only one of columns=, auto= and policy=")
     if ways == 0:
         of_table = ", or policy=True for those of the table's properties" if table else ""
-        raise ValueError(f"which columns? give columns=, or auto=True for those that advise() finds{of_table}")
+        raise ValueError(f"which columns? give columns=, or auto=True for those that `advise` finds{of_table}")
     if policy and not table:
-        raise ValueError("policy= needs table=True: it is the table's properties")
+        raise ValueError("policy= needs table=True")
     if catalog is not None and not table:
         raise ValueError("catalog= names an Iceberg catalog; it needs table=True")
     refuse_without_table(table, where=where, max_commits_per_minute=max_commits_per_minute)

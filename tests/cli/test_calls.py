@@ -1,5 +1,6 @@
 """The command line is the library: each line makes one call, the one that is shown beside it."""
 
+import ast
 import contextlib
 import inspect
 import re
@@ -14,8 +15,9 @@ from click.testing import CliRunner
 import parquet_bloom
 import parquet_bloom.spark
 import parquet_bloom.spark.console
+from parquet_bloom.cli import output
 from parquet_bloom.cli.commands import main
-from parquet_bloom.cli.keywords import OPTIONS, as_options
+from parquet_bloom.errors import ARGUMENT, with_arguments
 from parquet_bloom.format.sbbf import MAX_BYTES
 
 VERBS = ("inspect", "report", "advise", "probe", "add", "drop", "verify", "prune", "lookup", "find", "erase", "recover")
@@ -402,12 +404,11 @@ def test_on_spark_a_verb_takes_what_it_takes_here(verb):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_keyword_has_an_option(verb):
-    renamed = {"values": "value"}
-    keywords = {renamed.get(name, name) for name in SIGNATURES[verb].parameters} - PYTHON_ONLY
+    keywords = set(SIGNATURES[verb].parameters) - PYTHON_ONLY
     how_to_print = {
         "as_json",
         "output_format",
-        "storage",
+        "storage_options",
         "each",
         "explain",
         "files_only",
@@ -456,7 +457,6 @@ def test_the_list_of_commands_is_whole():
     [
         ("", "Commands:"),
         ("inspect", "PATH"),
-        ("add a", "--column"),
         ("probe a id", "Missing argument: give PATH... COLUMN VALUE"),
         ("prune a -w id = 5", "put a condition in quotes"),
         ("find a -w id in (5)", "put a condition in quotes"),
@@ -469,18 +469,11 @@ def test_the_list_of_commands_is_whole():
         ("inspect a --jsn", "--json"),
         ("probe a id 1 --jsn", "--json"),
         ("erase a -c x -k k", "add --yes, or --dry-run"),
-        ("add a", "which columns? give --column, or --auto for those"),
-        ("add a --table", "or --policy for those of the table's properties"),
-        ("add a -c x --table -o b", "--output makes no sense with --table"),
-        ("add a -c x --table --force", "--force makes no sense with --table"),
         ("add a b -c x --table", "--table takes one PATH"),
-        ("erase a -c x -k k -y --table --keep-empty", "--keep-empty makes no sense with --table"),
-        ("add a -c x --auto", "give only one of --column, --auto and --policy"),
-        ("add a --policy", "add --table"),
         ("add a --auto --engine spark", "--auto samples files here and not on Spark"),
         ("explode a", "explode"),
         ("inspect a --engine flink", "'flink' is not one of"),
-        ("inspect a --master yarn", "say --engine spark"),
+        ("inspect a --master yarn", "--master needs --engine spark"),
         ("add a -c x --engine spark --jobs 2", "--jobs counts this machine's threads"),
         ("verify a --engine spark --jobs 2", "--jobs counts this machine's threads"),
         ("verify a --engine spark --certificate b", "--certificate is written here and not on Spark"),
@@ -516,21 +509,86 @@ def test_every_option_is_explained():
             assert not isinstance(option, click.Option) or option.help, (name, option.name)
 
 
-def test_the_librarys_errors_name_options_that_exist():
-    commands = [*main.commands.values(), *main.commands["index"].commands.values()]
-    assert set(OPTIONS.values()) <= {
-        option for command in commands for param in command.params for option in param.opts
+OPTIONS = {
+    str(param.name): max(param.opts, key=len)
+    for group in (main, main.commands["index"])
+    for command in group.commands.values()
+    for param in command.params
+    if isinstance(param, click.Option)
+}
+PUBLIC = {name for signature in (*SIGNATURES.values(), *SPARK_SIGNATURES.values()) for name in signature.parameters}
+PUBLIC |= {"footer_bytes", "metadata_bytes"}  # of Limits
+NO_OPTION = {"filesystem", "batch", "ledger_secret", "footer_bytes", "metadata_bytes"}  # only Python has these
+
+
+def texts_of(module):
+    """Returns what a module may say: its texts but for the docstrings, the values in them as `{}`."""
+    tree = ast.parse(module.read_text("utf-8"))
+    passed = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in whole for part in node.values}
+    yield from (
+        "".join(getattr(part, "value", "{}") if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        for node in whole
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed | parts:
+            yield node.value
+
+
+def test_every_argument_that_a_message_names_exists_in_python_and_on_the_command_line():
+    package = Path(parquet_bloom.__file__).parent
+    modules = [module for module in package.rglob("*.py") if "cli" not in module.relative_to(package).parts]
+    named = {
+        found[1] for module in modules for text in texts_of(module) for found in ARGUMENT.finditer(text) if " " in text
     }
-    functions = [*(getattr(parquet_bloom, verb) for verb in VERBS), parquet_bloom.index.create]
-    assert set(OPTIONS) <= {name for function in functions for name in inspect.signature(function).parameters}
+    assert len(named) > 30
+    assert named <= PUBLIC
+    assert named - NO_OPTION <= set(OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("add a", "which columns? give --column, or --auto for those that `advise` finds\n"),
+        ("add a --table", ", or --policy for those of the table's properties\n"),
+        ("add a -c x --auto", "give only one of --column, --auto and --policy\n"),
+        ("add a --policy", "--policy needs --table\n"),
+        ("add a -c x --catalog c", "--catalog names an Iceberg catalog; it needs --table\n"),
+        ("add a -c x --table --keep-mtime", "--keep-mtime cannot be combined with --table\n"),
+        ("add a -c x --table -o b", " with --table\n"),
+        ("add a -c x --table --force", " with --table\n"),
+        ("erase a -c x -k k -y --table --keep-empty", " with --table\n"),
+        ("add a -c x --max-commits-per-minute 1", "--max-commits-per-minute needs --table\n"),
+        ("advise a --fpp 2", "--fpp must be between 0 and 1, not 2.0\n"),
+        ("drop a --restore -c x", "--restore cuts the whole file back, so it takes all columns; leave out --column\n"),
+    ],
+)
+def test_an_error_of_the_library_names_options(line, said):
+    ran = CliRunner().invoke(main, shlex.split(line))
+    assert ran.exit_code == 2
+    assert ran.output.startswith("error: ")
+    assert ran.output.endswith(said)
+
+
+def test_an_argument_is_named_as_the_option_of_the_command(capsys):
+    for verb, option in (("find", "--select"), ("add", "--column")):
+        output.spell_as(main)
+        output.spell_as(main.commands[verb])
+        output.say("choose others by columns=, not by filesystem=")
+        assert capsys.readouterr().out == f"choose others by {option}, not by filesystem=\n"
 
 
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("write copies with output=, or with force=True", "write copies with -o, or with --force"),
+        ("write copies with output=, or with force=True", "write copies with --output, or with --force"),
         ("a larger fpp= makes them smaller", "a larger --fpp makes them smaller"),
         ("all=True restores it (catalog=)", "--all restores it (--catalog)"),
+        (
+            "add with readers='duckdb>=2', or storage_options='spark'",
+            "add with --readers 'duckdb>=2', or --storage-option 'spark'",
+        ),
         (
             "/lake/table=x/all=True/a.parquet: table=x, output=/tmp",
             "/lake/table=x/all=True/a.parquet: table=x, output=/tmp",
@@ -538,5 +596,5 @@ def test_the_librarys_errors_name_options_that_exist():
         ("the option fpp=0.1, or anyoutput=", "the option fpp=0.1, or anyoutput="),
     ],
 )
-def test_keywords_become_options(said, shown):
-    assert as_options(said) == shown
+def test_arguments_become_options(said, shown):
+    assert with_arguments(said, OPTIONS) == shown

@@ -24,7 +24,7 @@ import pytest
 from click.testing import CliRunner
 
 import parquet_bloom
-from parquet_bloom.cli import commands, terminal
+from parquet_bloom.cli import commands, run, terminal
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PROGRAM = str(Path(sysconfig.get_path("scripts"), "parquet-bloom"))
@@ -47,7 +47,7 @@ import parquet_bloom.cli.commands as cli
 import parquet_bloom.cli.terminal as terminal
 from parquet_bloom.verbs.inspect import Inspection
 
-def inspect(paths, columns, *, progress, **_):
+def inspect(*_, progress, **__):
     if progress:
         progress(3, 7)
     sys.stdin.readline()
@@ -294,7 +294,7 @@ def test_whatever_is_printed_fits_and_no_number_is_broken(hostile, arguments, mo
     monkeypatch.chdir(hostile)
     plain = CliRunner().invoke(commands.main, shlex.split(arguments))
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: True)
-    monkeypatch.setattr(commands, "progress_bar", lambda what: contextlib.nullcontext())
+    monkeypatch.setattr(run, "progress_bar", lambda what: contextlib.nullcontext())
     for columns in (60, 80):
         monkeypatch.setenv("COLUMNS", str(columns))
         shown = CliRunner().invoke(commands.main, shlex.split(arguments))
