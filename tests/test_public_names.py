@@ -133,5 +133,5 @@ def test_what_tables_and_files_do_not_share_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="catalog= names an Iceberg catalog; it needs table=True"):
         parquet_bloom.add(tmp_path, "id", catalog="prod")
     for name, value in {"output": "out", "force": True, "strict": True, "filesystem": object()}.items():
-        with pytest.raises(ValueError, match=f"{name}= cannot be combined with table="):
+        with pytest.raises(ValueError, match=f"{name}= cannot be used with table="):
             parquet_bloom.add(tmp_path, "id", table=True, **{name: value})

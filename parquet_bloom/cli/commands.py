@@ -235,7 +235,7 @@ def _only(paths: tuple[str, ...], option: str) -> str:
     "--ndv", type=options.Count(), help="Size filters for this many distinct values per row group, and do not fold."
 )
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
-@click.option("--replace", is_flag=True, help="Rebuild filters that are already there.")
+@click.option("--replace", is_flag=True, help="Rebuild filters that already exist.")
 @click.option("--fill-lengths", is_flag=True, help="Add a missing bloom_filter_length to filters that stay.")
 @options.in_table
 @options.readers
@@ -384,12 +384,11 @@ def erase(
     """
     if check and plan:
         raise click.UsageError("--check judges what the statements of --plan did; give one of them at a time")
-    if check:
-        _check_erasure(run, paths, column, keys, given | how)
+    if check or plan:
+        look = _check_erasure if check else _plan_erasure
+        look(run, paths, column, keys, given | how)
     if keys is None:
-        raise click.UsageError("--plan needs --keys" if plan else "Missing option '-k' / '--keys'.")
-    if plan:
-        _plan_erasure(run, paths, column, keys, given | how)
+        raise click.UsageError("Missing option '-k' / '--keys'.")
     if not given.pop("yes") and not given["dry_run"]:
         _confirm_erasure(column, keys)
     of_table = given["table"] is not None
@@ -423,9 +422,11 @@ def _check_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path | N
     run.end(traces, print_traces, records, traces.unsearched, code=NO_MATCH if traces.rows else MATCH)
 
 
-def _plan_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path, given: dict[str, Any]) -> NoReturn:
+def _plan_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path | None, given: dict[str, Any]) -> NoReturn:
     """Print the statements that erase rows, and end."""
     keywords = _unchanging("--plan", paths, given, "catalog", "storage_options")
+    if keys is None:
+        raise click.UsageError("--plan needs --keys")
     run.end(run.here("erase_plan", column=column, keys=keys, **keywords), print_steps)
 
 
@@ -737,7 +738,7 @@ def index_show(run: Run, how: How, **given: Any) -> None:
     "--ndv", type=click.IntRange(1), default=60_000, show_default=True, help="Size the filter for this many keys."
 )
 @click.option("--fpp", type=float, default=1e-9, show_default=True, help="The false-positive rate.")
-@click.option("--replace", is_flag=True, help="Replace a filter that is already there.")
+@click.option("--replace", is_flag=True, help="Replace a filter that already exists.")
 @options.output
 @options.dry_run
 @options.force

@@ -124,9 +124,9 @@ def _tell(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt | click.Abort):
         say("interrupted: no file was left half written", err=True)
     elif isinstance(error, click.ClickException):
-        told = io.StringIO()
-        error.show(told)
-        say_lines(told.getvalue().rstrip("\n"), err=True)
+        shown = io.StringIO()
+        error.show(shown)
+        say_lines(shown.getvalue().rstrip("\n"), err=True)
     else:
         say(f"error: {without_secrets(sentence(error))}", err=True)
 

@@ -274,7 +274,7 @@ _HOW: dict[str, Decorator] = {
         "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
     ),
     "decryption": path_option(
-        "--keys-file", "decryption", help="Read encrypted files with the keys in this JSON file."
+        "--keys-file", "decryption", help="Read encrypted files with the decryption keys in this JSON file."
     ),
     "allow_unencrypted": click.option(
         "--allow-unencrypted", is_flag=True, help="Also index encrypted files, although the index is not encrypted."

@@ -152,8 +152,8 @@ def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = Fal
 def say_lines(text: str, *, err: bool = False) -> None:
     """Print sentences that are lines, some of them indented."""
     for line in text.split("\n"):
-        told = line.lstrip(" ")
-        say(told, len(line) - len(told), err=err)
+        unindented = line.lstrip(" ")
+        say(unindented, len(line) - len(unindented), err=err)
 
 
 def spell_as(command: click.Command) -> None:
@@ -172,14 +172,14 @@ class Warnings(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
         try:
             text = record.getMessage()
-            if text not in self._told:
-                self._told.add(text)
+            if text not in self._printed:
+                self._printed.add(text)
                 say(text, color="yellow", err=True)
         except Exception:
             self.handleError(record)

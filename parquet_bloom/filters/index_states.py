@@ -146,13 +146,13 @@ def _section(numbers: Iterable[int], kind: str) -> bytes:
 
 def _count(value: Any, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"it has no room for {value!r:.60} files")
+        raise ValueError(f"its size does not match {value!r:.60} files")
     return value
 
 
 def _texts(values: Any) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"{values!r:.60} are not texts")
+        raise TypeError(f"{values!r:.60} are not strings")
     return values
 
 

@@ -219,7 +219,7 @@ def _key_of(text: Any, name: str) -> bytes:
         if colon and form == "base64":
             return _checked(binascii.a2b_base64(digits, strict_mode=True), name)
     except (ValueError, TypeError):
-        raise ValueError(f"{name}: the digits do not spell a key of 16, 24 or 32 bytes") from None
+        raise ValueError(f"{name}: not a valid key of 16, 24 or 32 bytes") from None
     raise ValueError(f"{name}: a key is written as hex: or base64: and its digits")
 
 
@@ -350,7 +350,7 @@ class FileCipher:
             return
         _, length = decode(ttypes.SlimFileMetaData, raw)
         if len(raw) != length + SIGNATURE_BYTES:
-            raise CorruptFileError("the footer's signature is not behind it")
+            raise CorruptFileError("no signature follows the footer")
         nonce, tag = raw[length : length + _NONCE_BYTES], raw[length + _NONCE_BYTES :]
         if _cipher_class()(self._footer_key).encrypt(nonce, raw[:length], self._footer_aad())[length:] != tag:
             raise CorruptFileError(f"the footer's signature does not match: {_WRONG}")
@@ -453,7 +453,7 @@ def read_sealed_filter(
     num_bytes = read_header(plain).num_bytes
     bitset_start = header_stop + _LENGTH_BYTES
     if int.from_bytes(data[header_stop:bitset_start], "little") != num_bytes + SIGNATURE_BYTES:
-        raise CorruptFileError("the encrypted bitset has another size than its header says")
+        raise CorruptFileError("the encrypted bitset's size does not match its header")
     length = bitset_start + num_bytes + SIGNATURE_BYTES
     data = yield from _more(data, offset, offset + length, end)
     bitset = seal.open(Module.FILTER_BITSET, data[bitset_start:length], "the bloom filter's bitset")
@@ -499,7 +499,7 @@ def open_pages(seal: Seal, data: bytes, *, has_dictionary: bool) -> tuple[bytes,
         if int.from_bytes(stored[:_LENGTH_BYTES], "little") != len(stored) - _LENGTH_BYTES:
             if decoded.data_page_header_v2:
                 raise UnsupportedError("an encrypted page has levels that are not encrypted")  # parquet-java's
-            raise CorruptFileError("a page has another size than its header says")
+            raise CorruptFileError("a page's size does not match its header")
         sealed = stored[_LENGTH_BYTES:]
         if seal.has_tagged_pages:
             plain = seal.open(Module.DICTIONARY_PAGE if is_dictionary else Module.DATA_PAGE, sealed, "a page", page)

@@ -548,7 +548,7 @@ def read_footer(
     if is_encrypted and decryption is None:
         raise UnsupportedError("the footer is encrypted; its filters cannot be read without the keys")
     if tail[-4:] != MAGIC and not is_encrypted:
-        raise NotParquetError("the file does not end in PAR1", offset=size - 4)
+        raise NotParquetError("not a whole Parquet file: it does not end in PAR1", offset=size - 4)
     length = int.from_bytes(tail[-8:-4], "little")
     start = size - 8 - length
     if length == 0 or start < len(MAGIC):

@@ -76,7 +76,7 @@ def find_whole_state(size: int) -> Plan[WholeState]:
             if (footer := (yield from _parse(end, raw))) and (yield from _explains(footer, chain, size)):
                 return WholeState(footer, len(chain.lengths))
         position, behind = start, window[: len(MAGIC) + _LONGEST]
-    raise CorruptFileError("what is at its end is neither a footer nor what a killed `add` leaves")
+    raise CorruptFileError("it ends in neither a footer nor an interrupted `add`")
 
 
 class _Effort:

@@ -39,7 +39,7 @@ def whole_prefixes(footer: Footer) -> Plan[list[Footer]]:
                 if state is not None:
                     found.append(state)
                 elif (budget := budget - num_bytes) < 0:
-                    raise UnsupportedError("too much in the file looks like an earlier footer and is none")
+                    raise UnsupportedError("too many bytes of the file look like an earlier footer")
             at = window.find(MAGIC, at + 1)
         carried, position = window[-(len(MAGIC) - 1) :], stop
     return [*found, footer]

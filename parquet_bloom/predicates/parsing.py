@@ -227,7 +227,9 @@ def _parse_error(text: str, error: Any, what: str = "the condition") -> Predicat
     if "<class " in description:  # sqlglot names its own classes where an operand is missing
         description = "something is missing"
     if "Unexpected token" in description and (token := details[0].get("highlight")):
-        description = f"{token!r} is not expected there; text goes in single quotes, a name with spaces in backticks"
+        description = f"{token!r} is not expected here; text goes in single quotes, a name with spaces in backticks"
+    if what == "the condition" and re.match(r"\s*select\b", text, re.IGNORECASE):
+        description = "give only what follows WHERE"
     if description.startswith("Error tokenizing"):
         description = "a literal in it, a quote or a comment is not whole"
     line, column = details[0].get("line"), details[0].get("col")

@@ -75,4 +75,4 @@ def _read_magic(size: int) -> Plan[None]:
         (end,) = yield [ByteRange(size - 4, size)]
         if end in (MAGIC, ENCRYPTED_MAGIC):
             return
-    raise NotParquetError("the file does not end in PAR1")
+    raise NotParquetError("not a whole Parquet file: it does not end in PAR1")

@@ -33,14 +33,13 @@ from parquet_bloom.tables.iceberg_deletes import EQUALITY, Deletes
 from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement, copy_of
-from parquet_bloom.tables.live_files import LiveFile, Problem
 from parquet_bloom.tables.placement import UNMAPPED, ByIds, Mapped, name_mapping
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
-    Erasable,
     Erasure,
     FailedCommitError,
+    LiveFile,
     Snapshot,
     Swap,
     UnknownOutcomeError,
@@ -52,13 +51,13 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
-from parquet_bloom.tables.statements import IcebergStatements
+from parquet_bloom.tables.statements import IcebergStatements, Statement
 from parquet_bloom.tables.unpacking import Room
 from parquet_bloom.values.statistics import ColumnStatistics
 
 
-class OpenIceberg(Erasable):
-    """An Iceberg table."""
+class OpenIceberg:
+    """An Iceberg table; see `snapshots.OpenTable`."""
 
     kind = "Iceberg"
 
@@ -181,8 +180,10 @@ class OpenIceberg(Erasable):
         if ManifestContent.DELETES in kinds:
             deletes.files = self._deleted(at)
         for manifest in manifests:
-            for file in _entries_of(manifest, "DATA", io):
-                yield file, deletes.files is None or file.file_path in deletes.files
+            if manifest.content == ManifestContent.DATA:
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                    file = entry.data_file
+                    yield file, deletes.files is None or file.file_path in deletes.files
 
     def _deleted(self, at: Any) -> dict[str, set[Any]] | None:
         """Return the delete files of each file that has any; None where pyiceberg cannot tell (equality deletes)."""
@@ -209,7 +210,9 @@ class OpenIceberg(Erasable):
             file.record_count,
             dict(self._partition(file, schema)),
             has_deletes,
-            Problem.of("outside", outside),
+            not_excluded=outside,
+            is_outside=outside is not None,
+            unreadable=outside,
         )
 
     def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:
@@ -242,6 +245,9 @@ class OpenIceberg(Erasable):
         if (chosen := properties.get("write.metadata.path")) and (outside := self._files.place(f"{chosen}/x").outside):
             raise UnsupportedError(f"{root} has its metadata written to {chosen} (write.metadata.path), but {outside}")
 
+    def prepare(self) -> None:
+        """Do nothing: what commits need is known without a try."""
+
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
         if file.is_outside:
@@ -258,15 +264,23 @@ class OpenIceberg(Erasable):
             return f"it belongs to a partition spec of a column that the table no longer has (field id {min(gone)})"
         return None
 
+    def notes(self, file: LiveFile) -> tuple[str, ...]:
+        """Return what a swap of this file does not carry over: nothing."""
+        return ()
+
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Swap files in one snapshot on top of `snapshot`, and return it."""
+        """Swap files in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        before, entries = self.snapshot, self._entries
         check_swaps(self, swaps)
-        new = {
-            s.old.recorded: copy_of(self._entries[s.old.recorded], file_path=_beside(s), file_size_in_bytes=s.size)
+        if (current := self._current()) is None or current.snapshot_id != before.version:
+            raise ConcurrentChangeError(f"{before.root} has got another snapshot meanwhile; nothing was committed")
+        renamed = {
+            s.old.recorded: copy_of(entries[s.old.recorded], file_path=_beside(s), file_size_in_bytes=s.size)
             for s in swaps
         }
-        outcome = {s.old.recorded: (_beside(s), s.num_rows) for s in swaps}
-        return self._commit(new, f"{len(swaps)} files with filters", "replace", outcome)
+        replacement = Replacement(self._table, renamed, {"parquet-bloom": f"{len(swaps)} files with filters"})
+        self._commit(replacement, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
+        return self.snapshot
 
     def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
         """Set properties of the table on top of whatever it has, and return its newest snapshot."""
@@ -284,14 +298,9 @@ class OpenIceberg(Erasable):
         with after_commit(root):
             return self.refresh()
 
-    def _commit(
-        self, new: dict[str, Any], what: str, operation: str, outcome: Mapping[str, tuple[str, int] | None]
-    ) -> Snapshot:
-        """Write a snapshot of `new` entries, give it to the catalog, and return it; see `check_outcome`."""
+    def _commit(self, replacement: Replacement, outcome: Mapping[str, tuple[str, int] | None]) -> None:
+        """Write a snapshot, give it to the catalog, and read it; `outcome` is what `check_outcome` takes."""
         before = self.snapshot
-        if (current := self._current()) is None or current.snapshot_id != before.version:
-            raise ConcurrentChangeError(f"{before.root} has another snapshot by now; nothing was committed")
-        replacement = Replacement(self._table, new, {"parquet-bloom": what}, operation=operation)
         try:
             replacement.write()
         except Exception as error:
@@ -309,7 +318,6 @@ class OpenIceberg(Erasable):
         with after_commit(before.root):
             self.snapshot = self._read(made)
             check_outcome(before, self.snapshot, outcome)
-        return self.snapshot
 
     # ---- deleting rows ---------------------------------------------------------------------
 
@@ -322,6 +330,9 @@ class OpenIceberg(Erasable):
             )
         self.require_committable()
 
+    def prepare_erasure(self) -> None:
+        """Do nothing: what commits need is known without a try."""
+
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
         if file.is_outside:
@@ -331,23 +342,28 @@ class OpenIceberg(Erasable):
         return self._why_left(file)
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
-        """Delete rows in one snapshot on top of `snapshot`, and return it."""
+        """Delete rows in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
+        before, entries = self.snapshot, self._entries
         check_erasures(self, erasures)
-        new = {each.old.recorded: self._entry(self._entries[each.old.recorded], each) for each in erasures}
+        if (current := self._current()) is None or current.snapshot_id != before.version:
+            raise ConcurrentChangeError(f"{before.root} has got another snapshot meanwhile; nothing was committed")
+        new = {each.old.recorded: self._entry(entries[each.old.recorded], each) for each in erasures}
         operation = "delete" if all(entry is None for entry in new.values()) else "overwrite"
+        replacement = Replacement(self._table, new, {"parquet-bloom": what}, operation=operation)
         outcome = {
             each.old.recorded: (_beside(each), each.rows_left) if each.new is not None else None for each in erasures
         }
-        return self._commit(new, what, operation, outcome)
+        self._commit(replacement, outcome)
+        return self.snapshot
 
     def _entry(self, old: Any, erasure: Erasure) -> Any:
-        if erasure.new is None:
+        if erasure.new is None or erasure.footer is None:
             return None
-        source, footer = erasure.new
+        footer = erasure.footer
         ids = dict(_field_ids(self._table.schema().fields))
         leaves = enumerate(self.snapshot.leaves(footer))
         of_leaves = {number: ids[leaf.path][-1] for number, leaf in leaves if leaf.path in ids}
-        return entry_of(old, _beside(erasure), source, footer, of_leaves)
+        return entry_of(old, _beside(erasure), erasure.new, footer, of_leaves)
 
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier snapshot that can still be read, the oldest first, and its files."""
@@ -358,23 +374,39 @@ class OpenIceberg(Erasable):
                     yield at.snapshot_id, [self._live_file(file, schema, False) for file in self._data_files(at)]
 
     def _data_files(self, at: Any) -> Iterator[Any]:
+        from pyiceberg.manifest import ManifestContent
+
         self._files.require(_fsspec_path(at.manifest_list))
         io = CheckedIO(self._table.io)
         for manifest in at.manifests(io):
             self._files.require(_fsspec_path(manifest.manifest_path))
-            yield from _entries_of(manifest, "DATA", io)
+            if manifest.content == ManifestContent.DATA:
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                    yield entry.data_file
 
     def references(self) -> dict[str, int]:
         """Return the snapshots that branches and tags keep, besides that of the main branch, by their names."""
         return {name: ref.snapshot_id for name, ref in self._table.refs().items() if name != "main"}
 
     @property
-    def statements(self) -> IcebergStatements:
-        """Spark's statements that take rows, and what is left of them, out of the table."""
+    def cleanup(self) -> str:
+        """The command by which earlier versions, and files of no version, leave the store."""
+        return self._statements.cleanup
+
+    def steps(self, condition: str) -> Iterator[Statement]:
+        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
+        references = self._table.refs()
+        kept = [(name, str(references[name].snapshot_ref_type) == "tag") for name in self.references()]
+        return self._statements.steps(condition, kept)
+
+    def remedy(self, place: str) -> str | None:
+        """Return Spark's statement that removes what is in such a place, or None."""
+        return self._statements.remedy(place)
+
+    @property
+    def _statements(self) -> IcebergStatements:
         name = ".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>"
-        kept = {name: str(ref.snapshot_ref_type) == "tag" for name, ref in self._table.refs().items() if name != "main"}
-        is_sharing = self._table.metadata.properties.get("gc.enabled", "").lower() == "false"
-        return IcebergStatements(name, is_sharing, tuple(kept.items()))
+        return IcebergStatements(name, self._table.metadata.properties.get("gc.enabled", "").lower() == "false")
 
     def roles(self) -> Iterator[tuple[str, str]]:
         """Yield what files other than data are, by their paths: of the current snapshot last."""
@@ -384,13 +416,19 @@ class OpenIceberg(Erasable):
             suffix = "" if at.snapshot_id == self.snapshot.version else " of an earlier version"
             with understood(self._files.location):
                 yield self._files.require(_fsspec_path(at.manifest_list)), f"manifest list{suffix}"
-                manifests, io_of_deletes = at.manifests(io), CheckedIO(self._table.io)
-                for manifest in manifests:
+                for manifest in at.manifests(io):
                     yield self._files.require(_fsspec_path(manifest.manifest_path)), f"manifest{suffix}"
-                for file in (
-                    file for manifest in manifests for file in _entries_of(manifest, "DELETES", io_of_deletes)
-                ):
-                    yield self._files.place(_fsspec_path(file.file_path)).path, f"delete file{suffix}"
+                for path in self._delete_files(at):
+                    yield self._files.place(_fsspec_path(path)).path, f"delete file{suffix}"
+
+    def _delete_files(self, at: Any) -> Iterator[str]:
+        from pyiceberg.manifest import ManifestContent
+
+        io = CheckedIO(self._table.io)
+        for manifest in at.manifests(io):
+            if manifest.content == ManifestContent.DELETES:
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                    yield entry.data_file.file_path
 
     @property
     def streams(self) -> str:
@@ -400,6 +438,9 @@ class OpenIceberg(Erasable):
             "streaming-skip-overwrite-snapshots=true, or streaming-skip-delete-snapshots=true if the snapshot's "
             "operation is delete (what they have read already stays in their targets)"
         )
+
+    def verify(self) -> None:
+        """Do nothing: Iceberg's writers check that the files that they replace are still live."""
 
     def _require_landed(self, replacement: Replacement, error: Exception) -> None:
         """Return if the table has the commit although an error was raised; otherwise raise what happened."""
@@ -428,15 +469,6 @@ _APPLYING = (
 )
 
 # ---- files ---------------------------------------------------------------------------------
-
-
-def _entries_of(manifest: Any, content: str, io: CheckedIO) -> Iterator[Any]:
-    """Yield the files of a manifest that are live in it, if it is one of such `content`."""
-    from pyiceberg.manifest import ManifestContent
-
-    if manifest.content == ManifestContent[content]:
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-            yield entry.data_file
 
 
 def _beside(swap: Swap | Erasure) -> str:

@@ -378,7 +378,9 @@ class IndexCommit:
         """Return the table's newest snapshot. Raises `ConcurrentChangeError` if it is not the one that is loaded."""
         at = self._table._newest()
         if at is None or at["id"] != self._table.snapshot.version:
-            raise ConcurrentChangeError(f"{self._table._root} has another snapshot by now; nothing was committed")
+            raise ConcurrentChangeError(
+                f"{self._table._root} has got another snapshot meanwhile; nothing was committed"
+            )
         return at
 
     def write(self, file: LiveFile, data: bytes) -> str:
@@ -719,7 +721,7 @@ class _Schema:
 def _require(kind: type, values: Iterable[Any]) -> None:
     for value in values:
         if type(value) is not kind:
-            raise TypeError(f"{value!r} is no {kind.__name__}")
+            raise TypeError(f"{value!r} is not of type {kind.__name__}")
 
 
 _NOTHING: dict[str, Any] = {"fields": [], "primaryKeys": [], "partitionKeys": []}

@@ -164,7 +164,7 @@ class _Reader:
     def header(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         if self.take(4) != AVRO:
-            raise ValueError("it does not start as one")
+            raise ValueError("it does not start like an Avro file")
         while count := self.long():
             if count < 0:
                 self.long()  # the size of the entries
@@ -192,7 +192,7 @@ class _Schema:
             return True  # it starts with the number of the type
         if isinstance(kind, str):
             if (short := _short(kind)) in self._open:
-                raise self._odd(f"a type within itself ({kind})")
+                raise self._odd(f"a recursive type ({kind})")
             return self._known.get(short, kind != "null")
         match kind["type"]:
             case "record" | "error":

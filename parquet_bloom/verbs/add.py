@@ -181,7 +181,7 @@ def add(
         "filesystem": filesystem is not None,
     }.items():
         if value:
-            raise ValueError(f"{name}= cannot be combined with table=")
+            raise ValueError(f"{name}= cannot be used with table=")
     return add_to_table(
         paths,
         columns,

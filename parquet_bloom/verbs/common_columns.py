@@ -180,7 +180,7 @@ def deleted_rows(snapshot: Snapshot, file: LiveFile, footer: Footer) -> array[in
     deleted = snapshot.deleted_rows(file)
     num_rows = sum(one.num_rows for one in footer.row_groups)
     if deleted and not 0 <= deleted[0] <= deleted[-1] < num_rows:
-        raise CorruptFileError(f"the table has row {deleted[-1]:,} of it deleted; it has {num_rows:,} rows")
+        raise CorruptFileError(f"the table deletes row {deleted[-1]:,}, but the file has {num_rows:,} rows")
     return deleted
 
 

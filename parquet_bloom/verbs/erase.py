@@ -409,7 +409,7 @@ def refuse_options(**options: Any) -> None:
     """Raise `ValueError` for an option that is given, and that a table does not take."""
     for name, value in options.items():
         if value:
-            raise ValueError(f"{name}= cannot be combined with table=")
+            raise ValueError(f"{name}= cannot be used with table=")
 
 
 _SUMMARY = "{} still has the old footers, with bounds of the erased rows: write it again, or remove it"

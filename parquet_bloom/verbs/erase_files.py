@@ -509,7 +509,7 @@ def _prove(plan: ErasePlan, keys: KeySet, footer: Footer, out: Composition) -> N
     leaf = footer.leaves[plan.leaf.index]
     rows_left = plan.footer.num_rows - len(plan.deleted) - (plan.rows_erased - plan.rows_deleted_before)
     if footer.num_rows != rows_left:
-        raise CorruptFileError("the new file has another number of rows than it should; nothing was written")
+        raise CorruptFileError("the new file has the wrong number of rows; nothing was written")
 
     def read_at(start: int, stop: int) -> bytes:
         return out.read(start, stop - start)

@@ -145,7 +145,7 @@ def report_lake(
         raise ValueError(f"fpp= must be between 0 and 1, not {fpp}")
     target = Path(output)
     if not force and os.path.lexists(target):
-        raise FileExistsError(f"{target} is there already; replace it with force=True")
+        raise FileExistsError(f"{target} already exists; replace it with force=True")
     refuse_parquet(target)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))

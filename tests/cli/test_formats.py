@@ -109,7 +109,7 @@ def test_no_rows_are_a_header(lake: Path) -> None:
 @pytest.mark.parametrize("output_format", ["csv", "parquet"])
 def test_a_file_without_rows_is_an_error_beside_them(lake: Path, line: str, output_format: str) -> None:
     ran = run(*line.split(), "--format", output_format)
-    assert ran.stderr.startswith("lake/cut.parquet: the file does not end in PAR1")
+    assert ran.stderr.startswith("lake/cut.parquet: not a whole Parquet file: it does not end in PAR1")
     assert ran.exit_code == 2
 
 

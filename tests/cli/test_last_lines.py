@@ -64,7 +64,7 @@ def test_index_create_tells_of_files_that_cannot_be_read(half: Path, again: bool
         run("index", "create", half, "-c", "id")
     ran = run("index", "refresh", half) if again else run("index", "create", half, "-c", "id")
     assert ran.exit_code == 2
-    assert f"not indexed: {half}/bad.parquet: the file does not end in PAR1" in ran.stderr
+    assert f"not indexed: {half}/bad.parquet: not a whole Parquet file: it does not end in PAR1" in ran.stderr
     state = parquet_bloom.index.refresh(half)
     assert state.errors
     assert (state.rows[0].files, state.rows[0].files_missing, len(state.errors)) == (1, 1, 1)

@@ -183,8 +183,9 @@ def test_errors(text: str, position: int | None) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("user id = 3", "at character 7: 'id' is not expected there; text goes in single quotes"),
-        ("name = John Smith", "'Smith' is not expected there; text goes in single quotes, a name with spaces in back"),
+        ("SELECT * FROM t WHERE id = 3", "give only what follows WHERE"),
+        ("user id = 3", "at character 7: 'id' is not expected here; text goes in single quotes"),
+        ("name = John Smith", "'Smith' is not expected here; text goes in single quotes, a name with spaces in back"),
         ("b = 'x", "a literal in it, a quote or a comment is not whole"),
         ("b = 1 /* x", "a literal in it, a quote or a comment is not whole"),
         (" ", "the condition is empty"),

@@ -158,7 +158,7 @@ def test_lookup_knows_at_its_end_which_files_could_not_be_read(lake: Path) -> No
     whole = {row["path"] for row in found.to_arrow().to_pylist() if row["row_group"] is None and row["path"]}
     (error,) = found.errors
     assert {error.path} == whole == {str(lake / "bad.parquet")}
-    assert error.error == "the file does not end in PAR1 (at byte 13)"
+    assert error.error == "not a whole Parquet file: it does not end in PAR1 (at byte 13)"
 
 
 @pytest.mark.parametrize("keys", [[5], [5, 6], [1000], [5, None]])

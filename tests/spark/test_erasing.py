@@ -175,7 +175,7 @@ def test_an_attempt_that_is_repeated_writes_a_file_of_its_own(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"table": True, "keep_empty": True}, "keep_empty= cannot be combined with table="),
+        ({"table": True, "keep_empty": True}, "keep_empty= cannot be used with table="),
         ({"table": True, "batch": 0}, "batch= must be at least 1"),
         ({"catalog": "c"}, "it needs table=True"),
         ({"where": "p = 1"}, "where= needs table=True"),

@@ -50,7 +50,7 @@ def test_files_that_a_log_names_elsewhere_are_kept_unread(tmp_path: Path, reques
         f"{host}/x.parquet": OUTSIDE,
         f"simplecache::{host}/y.parquet": CHAINED,
         "simplecache::file:///etc/passwd": CHAINED,
-        str(root / gone["path"]): "the table has this file, but it is not there",
+        str(root / gone["path"]): "the table lists this file, but it is missing",
     }
     for version, path in enumerate(list(reasons)[:3], len(list((root / "_delta_log").glob("*.json")))):
         lakes.log(root, version, {"add": {**ours, "path": path, "stats": None}})

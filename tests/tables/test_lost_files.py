@@ -14,7 +14,7 @@ from samples import FIXTURES
 from parquet_bloom import CorruptFileError, add, index, lookup, prune
 from parquet_bloom.tables import snapshot_of
 
-GONE = "the table has this file, but it is not there"
+GONE = "the table lists this file, but it is missing"
 
 
 def delta(folder: Path) -> Path:

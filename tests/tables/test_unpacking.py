@@ -99,7 +99,7 @@ def test_blocks_together_are_not_unpacked_beyond_the_limit(room: Room, codec: st
 
 SELF = record("long", ["null", "row"])
 ODD = {
-    "a type within itself": (SELF, 1, b"\0" + b"\2" * 10**6),
+    "a recursive type": (SELF, 1, b"\0" + b"\2" * 10**6),
     "its array within itself": (record({"type": "array", "items": "x.row"}), 1, b"\2" * 10**6),
     "records that take no bytes": ({"type": "record", "name": "row", "fields": []}, 2**40, b""),
     "null records": (record("null"), 2**40, b""),

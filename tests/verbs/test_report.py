@@ -342,7 +342,7 @@ def test_a_file_is_replaced_only_by_force(lake: Path, output: Path) -> None:
     with pytest.raises(FileExistsError, match="replace it with force=True"):
         parquet_bloom.report(lake, output)
     ran = CliRunner().invoke(main, ["report", str(lake), "-o", str(output)])
-    assert (ran.exit_code, ran.stderr) == (2, f"error: {output} is there already; replace it with --force\n")
+    assert (ran.exit_code, ran.stderr) == (2, f"error: {output} already exists; replace it with --force\n")
     with pytest.raises(parquet_bloom.ColumnNotFoundError):
         parquet_bloom.report(lake, output, "nothing", force=True)
     assert output.read_text() == "mine"
@@ -440,4 +440,4 @@ def test_a_dash_is_not_a_file(lake: Path, tmp_path: Path, monkeypatch: pytest.Mo
     before = set(tmp_path.iterdir())
     ran = CliRunner().invoke(main, ["report", str(lake), "-o", "-"])
     assert (ran.exit_code, set(tmp_path.iterdir())) == (2, before)
-    assert "give the name of a file; ./- is one" in ran.stderr
+    assert "give a file name" in ran.stderr

@@ -141,7 +141,7 @@ def test_stores_outputs_and_tables_are_refused(file: Path, tmp_path: Path) -> No
     assert "only local files" in only_error(add("memory://in_place/x.parquet", "id", in_place=True))
     with pytest.raises(ValueError, match="leave out output="):
         add(file, "id", in_place=True, output=tmp_path / "y.parquet")
-    with pytest.raises(ValueError, match="in_place= cannot be combined with table="):
+    with pytest.raises(ValueError, match="in_place= cannot be used with table="):
         add(tmp_path, "id", in_place=True, table=True)
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "_delta_log" / "0.json").write_text("{}")
@@ -534,7 +534,7 @@ def test_what_is_not_understood_is_refused_and_the_others_are_done(cut_off: Path
         "unnamed": "unchanged",
     }
     (row,) = recovered.errors
-    assert row.error == "what is at its end is neither a footer nor what a killed `add` leaves"
+    assert row.error == "it ends in neither a footer nor an interrupted `add`"
     after = snapshot(folder)
     assert {name for name in before if before[name] != after[name]} == {"x.parquet"}
     assert [Path(row.path).name for row in recover(folder, any_name=True) if row.status == "written"] == ["unnamed"]
@@ -565,4 +565,4 @@ def test_on_the_command_line(cut_off: Path) -> None:
     cut_off.write_bytes(cut_off.read_bytes()[:-3])
     ran = run()
     assert ran.exit_code == 2
-    assert "refused: what is at its end is neither a footer nor what a killed `add` leaves" in ran.output
+    assert "refused: it ends in neither a footer nor an interrupted `add`" in ran.output

@@ -611,7 +611,7 @@ def test_the_command_line_reads_keys_from_a_file(tmp_path: Path) -> None:
         (b"\xff\xfe", "it is not text"),
         (b"[]", "keys are a JSON object, such as"),
         (b'{"footer_key": "0123456789abcdef"}', "a key is written as hex: or base64: and its digits"),
-        (b'{"footer_key": "hex:0123"}', "the digits do not spell a key of 16, 24 or 32 bytes"),
+        (b'{"footer_key": "hex:0123"}', "not a valid key of 16, 24 or 32 bytes"),
         (None, "No such file"),
     ],
 )

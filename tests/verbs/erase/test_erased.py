@@ -507,9 +507,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--check", "--plan", "-k", "k"], "one of them at a time"),
         (["--check"], "or --ledger with the ledger"),
-        (["--plan", "--ledger", "l"], "make no sense"),
-        (["--check", "-k", "k", "--yes"], "make no sense"),
-        (["--check", "-k", "k", "--dry-run"], "make no sense"),
+        (["--plan", "--ledger", "l"], "cannot be used with it"),
+        (["--check", "-k", "k", "--yes"], "cannot be used with it"),
+        (["--check", "-k", "k", "--dry-run"], "cannot be used with it"),
         (["--check", "-k", "k", "b"], "one PATH"),
         (["--check", "-k", "k", "--engine", "spark"], "not on Spark"),
         (["--yes"], "Missing option"),

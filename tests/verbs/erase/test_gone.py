@@ -455,7 +455,7 @@ def test_a_row_too_many_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(erase_files, "_num_rows", lambda plan, row_group: 0)
     real = erase_files.ErasePlan.rows_erased.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(erase_files.ErasePlan, "rows_erased", property(lambda plan: real(plan) + 1))
-    assert "another number of rows than it should" in sabotaged(tmp_path / "x.parquet")
+    assert "the wrong number of rows" in sabotaged(tmp_path / "x.parquet")
 
 
 def test_a_dictionary_with_more_than_the_rows_have_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def test_explain(lake: Path) -> None:
         "./empty.parquet: skip",
         "  row group 0: skip, by statistics: it holds no rows",
         "./none.parquet: keep",
-        "  not pruned: the file does not end in PAR1 (at byte 13)",
+        "  not pruned: not a whole Parquet file: it does not end in PAR1 (at byte 13)",
         "./day=1/f.parquet: skip",
         "  row group 0: skip, by statistics: the maximum of id is too low",
         "  row group 1: skip, by statistics: the value is outside the min-max range of name",
