@@ -15,37 +15,10 @@ from typing import Any, NoReturn
 import click
 
 import parquet_bloom
-from parquet_bloom.cli import options
+from parquet_bloom.cli import options, output
 from parquet_bloom.cli.exits import ERROR, MATCH, NO_MATCH, Commands, end_with, verdict_code
 from parquet_bloom.cli.options import How, how_to_read
-from parquet_bloom.cli.output import (
-    LISTED,
-    Warnings,
-    print_absent,
-    print_added,
-    print_advice,
-    print_attached,
-    print_candidates,
-    print_dropped,
-    print_erased,
-    print_errors,
-    print_found,
-    print_index,
-    print_inspection,
-    print_ledger,
-    print_notes_on_pruning,
-    print_path,
-    print_places,
-    print_probe,
-    print_pruning,
-    print_recovered,
-    print_report,
-    print_steps,
-    print_traces,
-    print_verification,
-    say,
-    say_lines,
-)
+from parquet_bloom.cli.output import LISTED, Warnings, say, say_lines
 from parquet_bloom.cli.run import Run, runs
 from parquet_bloom.cli.terminal import echo, is_terminal, progress_bar
 from parquet_bloom.results import SCHEMA_VERSION, count_text, size_text
@@ -101,7 +74,7 @@ def inspect(run: Run, how: How, each: bool, verbose: bool, **given: Any) -> None
       parquet-bloom inspect s3://lake/events --engine spark --master yarn --json
     """
     inspection = run(**given, **how)
-    table = partial(print_inspection, each=each, verbose=verbose)
+    table = partial(output.print_inspection, each=each, verbose=verbose)
     run.end(inspection, table, inspection.files, inspection.errors)
 
 
@@ -144,7 +117,7 @@ def advise(run: Run, how: How, **given: Any) -> None:
     advice = run(**given, **how)
     narrowing = ("columns", "where", "queries", "keys", "readers", "accept_hazards", "catalog", "as_of")
     can_add = not any((given | how).get(name) for name in narrowing)
-    table = partial(print_advice, with_price=given["price"] is not None, can_add=can_add)
+    table = partial(output.print_advice, with_price=given["price"] is not None, can_add=can_add)
     run.end(advice, table, unlisted=advice.errors)
 
 
@@ -180,7 +153,7 @@ def verify(run: Run, how: How, **given: Any) -> None:
     """
     verified = run(**given, **how)
     code = NO_MATCH if verified.findings else MATCH
-    table = partial(print_verification, certificate=given["certificate"])
+    table = partial(output.print_verification, certificate=given["certificate"])
     run.end(verified, table, verified.files, verified.errors, code=code)
 
 
@@ -210,7 +183,7 @@ def report(run: Run, how: How, **given: Any) -> None:
     """
     written = run(**given, **how)
     findings = written.verification is not None and written.verification.findings
-    run.end(written, print_report, code=NO_MATCH if findings else MATCH)
+    run.end(written, output.print_report, code=NO_MATCH if findings else MATCH)
 
 
 # ---- changes -----------------------------------------------------------------------------
@@ -277,7 +250,7 @@ def add(run: Run, how: How, paths: tuple[str, ...], table: str | bool | None, **
     if given["auto"] and not added.rows:
         say("no column is worth a filter that has none yet; `parquet-bloom advise` with the same PATH says why")
         end_with(MATCH)
-    run.end(added, partial(print_added, is_auto=given["auto"]))
+    run.end(added, partial(output.print_added, is_auto=given["auto"]))
 
 
 @main.command()
@@ -307,7 +280,7 @@ def drop(run: Run, how: How, **given: Any) -> None:
       parquet-bloom drop events/ --restore
       parquet-bloom drop --engine spark --master 'local[4]' events/ --restore
     """
-    run.end(run(**given, **how), print_dropped)
+    run.end(run(**given, **how), output.print_dropped)
 
 
 @main.command()
@@ -329,7 +302,7 @@ def recover(run: Run, **given: Any) -> None:
       parquet-bloom recover huge.parquet --dry-run
       parquet-bloom recover events/
     """
-    run.end(run(**given), print_recovered)
+    run.end(run(**given), output.print_recovered)
 
 
 @main.command()
@@ -393,7 +366,7 @@ def erase(
         _confirm_erasure(column, keys)
     of_table = given["table"] is not None
     erased = run(paths=_only(paths, "--table") if of_table else paths, column=column, keys=keys, **given, **how)
-    run.end(erased, print_erased, (*erased.rows, *erased.stale_indexes), erased.stale_indexes)
+    run.end(erased, output.print_erased, (*erased.rows, *erased.stale_indexes), erased.stale_indexes)
 
 
 def _confirm_erasure(column: str, keys: Path) -> None:
@@ -419,7 +392,7 @@ def _check_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path | N
         raise click.UsageError("--check needs either --keys, or --ledger with the ledger of the erasure")
     traces = run.here("erased", column=column, keys=keys, **keywords)
     records = (*traces.rows, *traces.unsearched)
-    run.end(traces, print_traces, records, traces.unsearched, code=NO_MATCH if traces.rows else MATCH)
+    run.end(traces, output.print_traces, records, traces.unsearched, code=NO_MATCH if traces.rows else MATCH)
 
 
 def _plan_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path | None, given: dict[str, Any]) -> NoReturn:
@@ -427,7 +400,7 @@ def _plan_erasure(run: Run, paths: tuple[str, ...], column: str, keys: Path | No
     keywords = _unchanging("--plan", paths, given, "catalog", "storage_options")
     if keys is None:
         raise click.UsageError("--plan needs --keys")
-    run.end(run.here("erase_plan", column=column, keys=keys, **keywords), print_steps)
+    run.end(run.here("erase_plan", column=column, keys=keys, **keywords), output.print_steps)
 
 
 @main.group()
@@ -451,10 +424,10 @@ def ledger_check(run: Run, **given: Any) -> None:
       parquet-bloom ledger check erased.json --key 28ffad1b05bb
     """
     checked = run(**given)
-    run.show(checked, print_ledger)
+    run.show(checked, output.print_ledger)
     for note in checked.notes:
         say(note, color="yellow", err=True)
-    print_errors((checked.path, finding) for finding in checked.findings)
+    output.print_errors((checked.path, finding) for finding in checked.findings)
     end_with(NO_MATCH if checked.findings else MATCH)
 
 
@@ -481,7 +454,7 @@ def probe(run: Run, how: How, quiet: bool, absent: bool, **given: Any) -> None:
     """
     answer = run(as_text=True, **given, **how)
     if not quiet:
-        run.show(answer, print_probe)
+        run.show(answer, output.print_probe)
     end_with(verdict_code(answer.might_match, absent))
 
 
@@ -522,12 +495,14 @@ def prune(
     pruned = run(**given, **how)
     if files_only and not quiet:
         for file in pruned.kept_files:
-            print_path(file.path, null)
+            output.print_path(file.path, null)
     elif not quiet:
-        run.show(pruned, lambda _: say_lines(pruned.explain()) if explain else print_pruning(pruned), pruned.all_files)
+        run.show(
+            pruned, lambda _: say_lines(pruned.explain()) if explain else output.print_pruning(pruned), pruned.all_files
+        )
     if not explain:
         is_table = run.format == "table" and not (quiet or files_only)
-        print_notes_on_pruning(pruned, why_kept=is_table, not_pruned=run.format != "json")
+        output.print_notes_on_pruning(pruned, why_kept=is_table, not_pruned=run.format != "json")
     end_with(verdict_code(pruned.might_match, absent))
 
 
@@ -535,14 +510,16 @@ def prune(
 @options.paths
 @options.key_column
 @options.keys(required=True)
-@options.path_option("-o", "--output", help="Write the candidates, or the absent keys, to this new Parquet file.")
+@options.path_option(
+    "-o", "--output", "to_file", help="Write the candidates, or the absent keys, to this new Parquet file."
+)
 @click.option(
     "--absent", "only_absent", is_flag=True, help="Print only the keys that are nowhere, after reading the column."
 )
 @options.complain("keeping it")
 @how_to_read(*options.OF_SNAPSHOT)
 @runs("looking up", "lookup", engines=True)
-def lookup(run: Run, how: How, output: str | None, only_absent: bool, **given: Any) -> None:
+def lookup(run: Run, how: How, to_file: str | None, only_absent: bool, **given: Any) -> None:
     """Show which row groups may contain which of many keys.
 
     With --absent: the keys that are nowhere, exactly. The exit code is then 0 if there are such keys, 1 if there are
@@ -554,27 +531,27 @@ def lookup(run: Run, how: How, output: str | None, only_absent: bool, **given: A
       parquet-bloom lookup events/ -c id -k keys.txt --absent > new.txt
       parquet-bloom lookup --engine spark s3://lake/events -c id -k keys.txt
     """
-    if output is not None and run.format in ("csv", "parquet"):
+    if to_file is not None and run.format in ("csv", "parquet"):
         raise click.UsageError("-o writes a Parquet file; --format writes to standard output, so give one of them")
     if only_absent:
-        _lookup_absent(run, output, given | how)
+        _lookup_absent(run, to_file, given | how)
     candidates = run(**given, **how)
-    num_candidates = print_candidates(candidates, run.format) if output is None else candidates.write(output)
-    if output is not None and run.format == "table":
-        say(f"{output}: {count_text(num_candidates, 'candidate')}")
+    num_candidates = output.print_candidates(candidates, run.format) if to_file is None else candidates.write(to_file)
+    if to_file is not None and run.format == "table":
+        say(f"{to_file}: {count_text(num_candidates, 'candidate')}")
     end_with(MATCH if num_candidates else NO_MATCH)
 
 
-def _lookup_absent(run: Run, output: str | None, keywords: dict[str, Any]) -> NoReturn:
+def _lookup_absent(run: Run, to_file: str | None, keywords: dict[str, Any]) -> NoReturn:
     absent = run.here("absent", **keywords)
-    if output is None:
-        print_absent(absent, run.format)
+    if to_file is None:
+        output.print_absent(absent, run.format)
     else:
-        absent.write(output)
+        absent.write(to_file)
     if run.format == "table":
         said = f"{count_text(len(absent), 'key')} absent"
-        say(f"{output}: {said}" if output else said, err=output is None)
-    print_errors((file.path, file.error) for file in absent.errors)
+        say(f"{to_file}: {said}" if to_file else said, err=to_file is None)
+    output.print_errors((file.path, file.error) for file in absent.errors)
     if len(absent.unknown):
         say(f"{count_text(len(absent.unknown), 'key')} may be in files that could not be read", err=True)
     end_with(ERROR if absent.errors else MATCH if len(absent) else NO_MATCH)
@@ -626,10 +603,10 @@ def find(
     if quiet:
         given["limit"] = 1
     found = run(**given, **how)
-    num_rows = print_places(found, files_only, null) if only_places else print_found(found, run.format)
+    num_rows = output.print_places(found, files_only, null) if only_places else output.print_found(found, run.format)
     if count:
         echo(str(num_rows))
-    print_errors((file.path, file.error) for file in found.errors)
+    output.print_errors((file.path, file.error) for file in found.errors)
     end_with(ERROR if found.errors else MATCH if num_rows else NO_MATCH)
 
 
@@ -637,8 +614,8 @@ def find(
 
 
 def _end_with_index(run: Run, state: Any, *, is_unchanged: bool = False) -> NoReturn:
-    print_errors((f"not indexed: {file.path}", file.error) for file in state.errors)
-    run.end(state, partial(print_index, is_unchanged=is_unchanged), [state])
+    output.print_errors((f"not indexed: {file.path}", file.error) for file in state.errors)
+    run.end(state, partial(output.print_index, is_unchanged=is_unchanged), [state])
 
 
 @main.command()
@@ -753,7 +730,7 @@ def index_hudi(run: Run, how: How, **given: Any) -> None:
     Example:
       parquet-bloom index hudi staged/ --ndv 10000 --dry-run
     """
-    run.end(run(**given, **how), partial(print_added, what="Hudi's filter of record keys"))
+    run.end(run(**given, **how), partial(output.print_added, what="Hudi's filter of record keys"))
 
 
 @index.group("paimon")
@@ -814,7 +791,7 @@ def index_paimon_attach(run: Run, **given: Any) -> None:
       parquet-bloom index paimon attach lake/orders --column id --ndv 100000
     """
     attached = run(**given)
-    run.show(attached, print_attached)
+    run.show(attached, output.print_attached)
     for note in attached.notes:
         say(note, color="yellow", err=run.format != "table")
     end_with(ERROR if attached.errors else MATCH)

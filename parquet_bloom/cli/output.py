@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+import parquet_bloom
 from parquet_bloom.cli.terminal import (
     Column,
     Table,
@@ -32,27 +33,8 @@ from parquet_bloom.results import SCHEMA_VERSION, count_text, names_text, percen
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from parquet_bloom.results import FailedFile, Record
+    from parquet_bloom.results import Record
     from parquet_bloom.results import Table as Result
-    from parquet_bloom.verbs.absent import Absent
-    from parquet_bloom.verbs.add_files import Added
-    from parquet_bloom.verbs.advise import Advice
-    from parquet_bloom.verbs.drop import Dropped, FileDropped
-    from parquet_bloom.verbs.erase import Erased
-    from parquet_bloom.verbs.erase_ledger import LedgerCheck, LedgerHeader
-    from parquet_bloom.verbs.erase_plan import Steps
-    from parquet_bloom.verbs.erased import Traces
-    from parquet_bloom.verbs.find import Found
-    from parquet_bloom.verbs.index import IndexState
-    from parquet_bloom.verbs.inspect import FileInfo, FilterInfo, Inspection
-    from parquet_bloom.verbs.lookup import Lookup
-    from parquet_bloom.verbs.paimon import Attached
-    from parquet_bloom.verbs.probe import Probe
-    from parquet_bloom.verbs.recover import Recovered
-    from parquet_bloom.verbs.report import Report
-    from parquet_bloom.verbs.retrofit import FileAdded
-    from parquet_bloom.verbs.verdicts import Pruning
-    from parquet_bloom.verbs.verify import Verification, VerifiedFile, VerifiedFilter
 
 LISTED = 60
 """Up to so many filters of a file `inspect` prints a line each, else a line for each column."""
@@ -65,7 +47,7 @@ def print_rows(
     result: Result,
     output_format: str,
     records: Iterable[Record],
-    without_rows: Iterable[FailedFile | FileInfo | VerifiedFile] = (),
+    without_rows: Iterable[parquet_bloom.FailedFile | parquet_bloom.FileInfo | parquet_bloom.VerifiedFile] = (),
 ) -> None:
     """Print a result's rows as CSV or Parquet, or as JSON its records, an object per line.
 
@@ -273,7 +255,7 @@ def _show(columns: Sequence[Column], records: Iterable[Any]) -> None:
         say(f"The terminal is too narrow for {', '.join(left_out)}; --json shows all.", 2)
 
 
-def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = False) -> None:
+def print_inspection(inspection: parquet_bloom.Inspection, each: bool, *, verbose: bool = False) -> None:
     """Print what `inspect` returned."""
     for file in inspection.files:
         if file.error:
@@ -300,15 +282,15 @@ def print_inspection(inspection: Inspection, each: bool, *, verbose: bool = Fals
     _print_total(len(inspection.files), [(len(inspection.rows), "filter")], damaged and f"{damaged:,} damaged")
 
 
-def _is_ours(f: FilterInfo) -> bool:
+def _is_ours(f: parquet_bloom.FilterInfo) -> bool:
     return f.format == "Parquet"
 
 
-def _column(f: FilterInfo) -> str:
+def _column(f: parquet_bloom.FilterInfo) -> str:
     return f.column if _is_ours(f) else f"{f.column} ({f.format})"
 
 
-def _ndv(f: FilterInfo) -> str:
+def _ndv(f: parquet_bloom.FilterInfo) -> str:
     if f.ndv is None or f.ndv == float("inf"):
         return "full" if _is_ours(f) else ""
     return f"~{f.ndv:,.0f}"
@@ -327,11 +309,11 @@ _FILTER = (
 )
 
 
-def _sum(field: str) -> Callable[[tuple[str, list[FilterInfo]]], str]:
+def _sum(field: str) -> Callable[[tuple[str, list[parquet_bloom.FilterInfo]]], str]:
     return lambda row: f"{sum(getattr(f, field) or 0 for f in row[1]):,}"
 
 
-def _mean(field: str) -> Callable[[tuple[str, list[FilterInfo]]], str]:
+def _mean(field: str) -> Callable[[tuple[str, list[parquet_bloom.FilterInfo]]], str]:
     return lambda row: percent_text(sum(getattr(f, field) or 0 for f in row[1]) / len(row[1]))
 
 
@@ -364,7 +346,7 @@ def bars(shares: Sequence[float]) -> str:
     return "".join(signs[-(-count * len(signs) // max(counts)) - 1] if count else " " for count in counts)
 
 
-def _print_uses(file: FileInfo) -> None:
+def _print_uses(file: parquet_bloom.FileInfo) -> None:
     used = _grouped(
         (f.used_by, f"{f.column} ({f.type})") for f in file.filters if f.num_bytes is not None and _is_ours(f)
     )
@@ -377,12 +359,12 @@ def _print_uses(file: FileInfo) -> None:
         say(f"{'whole file' if groups == [None] else _groups(groups)}, {column}: {problem}", 2, color="yellow")
 
 
-def _print_hazards(filters: Iterable[FilterInfo | VerifiedFilter], indent: int = 0) -> None:
+def _print_hazards(filters: Iterable[parquet_bloom.FilterInfo | parquet_bloom.VerifiedFilter], indent: int = 0) -> None:
     for hazard, columns in _grouped((hazard, one.column) for one in filters for hazard in one.hazards).items():
         say(f"careful: {hazard}: {names_text(list(dict.fromkeys(columns)))}", indent, color="yellow")
 
 
-def print_report(written: Report) -> None:
+def print_report(written: parquet_bloom.Report) -> None:
     """Print where the page of `report` is, and what is wrong."""
     say(f"{written.path}: {size_text(written.num_bytes)}, {count_text(len(written), 'filter')}")
     if written.verification is not None and (findings := written.verification.findings):
@@ -391,7 +373,7 @@ def print_report(written: Report) -> None:
         say(f"{count_text(len(written.errors), 'file')} damaged, or not checked or pruned", 2, color="yellow")
 
 
-def print_probe(answer: Probe) -> None:
+def print_probe(answer: parquet_bloom.Probe) -> None:
     """Print what `probe` answered."""
     from parquet_bloom.verbs.verdicts import CANNOT_MATCH, MIGHT_MATCH
 
@@ -419,7 +401,7 @@ _KEPT_FILE = (
 )
 
 
-def print_pruning(pruned: Pruning) -> None:
+def print_pruning(pruned: parquet_bloom.Pruning) -> None:
     """Print what `prune` keeps."""
     totals = pruned.totals
     kept = [file for file in pruned.kept_files if file.row_groups]
@@ -436,17 +418,18 @@ def print_pruning(pruned: Pruning) -> None:
     )
 
 
-def print_notes_on_pruning(pruned: Pruning, *, why_kept: bool, not_pruned: bool) -> None:
+def print_notes_on_pruning(pruned: parquet_bloom.Pruning, *, why_kept: bool, not_pruned: bool) -> None:
     """Print what a condition could not be used for, or why everything is kept; then which files were not pruned."""
     if pruned.unused is not None:
         say(pruned.unused, color="yellow", err=True)
     elif why_kept:
         _print_why_all_is_kept(pruned)
     if not_pruned:
-        print_errors((file.path, f"not pruned: {file.not_pruned}") for file in pruned.errors)
+        for file in pruned.errors:
+            say(f"{file.path}: not pruned: {file.not_pruned}", color="yellow", err=True)
 
 
-def _print_why_all_is_kept(pruned: Pruning) -> None:
+def _print_why_all_is_kept(pruned: parquet_bloom.Pruning) -> None:
     """Print why no row group of several is skipped: often a filter is missing, or a time zone."""
     totals = pruned.totals
     if not (1 < totals.row_groups == totals.row_groups_kept) or totals.files_excluded:
@@ -481,7 +464,7 @@ _SAVED = number("saved", lambda row: f"{row.saved:,.2f}")
 _WHY = (Column("column", lambda row: row.column), Column("why", lambda row: row.reason, "text"))
 
 
-def print_advice(advice: Advice, *, with_price: bool, can_add: bool) -> None:
+def print_advice(advice: parquet_bloom.Advice, *, with_price: bool, can_add: bool) -> None:
     """Print what `advise` returned: the columns to add, with figures, then the others, with reasons.
 
     `can_add`: with what was given, `add --auto` chooses the same columns.
@@ -524,7 +507,7 @@ def _echo_json(line: Mapping[str, Any], shown: Callable[[Any], str]) -> None:
     echo(json.dumps(line, ensure_ascii=False, default=shown))
 
 
-def print_candidates(candidates: Lookup, output_format: str) -> int:
+def print_candidates(candidates: parquet_bloom.Lookup, output_format: str) -> int:
     """Print the candidates of `lookup` as they come; return how many there were."""
     from parquet_bloom.values.encoding import literal_text
 
@@ -543,7 +526,7 @@ def print_candidates(candidates: Lookup, output_format: str) -> int:
     return counted.total
 
 
-def print_absent(absent: Absent, output_format: str) -> None:
+def print_absent(absent: parquet_bloom.Absent, output_format: str) -> None:
     """Print the absent keys, one per line."""
     from parquet_bloom.values.encoding import literal_text
 
@@ -562,7 +545,7 @@ TABLE_ROWS = 1000
 """A table of rows is printed in parts of about so many."""
 
 
-def print_found(found: Found, output_format: str) -> int:
+def print_found(found: parquet_bloom.Found, output_format: str) -> int:
     """Print rows as they come; return how many there were."""
     counted = _Counted(found, lambda batch: batch.num_rows)
     if output_format in ("csv", "parquet"):
@@ -595,7 +578,7 @@ def _json_value(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else literal_text(value)
 
 
-def _print_rows_of(batches: list[pa.RecordBatch], found: Found) -> None:
+def _print_rows_of(batches: list[pa.RecordBatch], found: parquet_bloom.Found) -> None:
     """Print rows as a table, in which the columns of the condition stand out."""
     import pyarrow.types as kinds
 
@@ -624,7 +607,7 @@ def print_path(path: str, null: bool) -> None:
     echo(os.fsencode(shown) + (b"\0" if null else b"\n"), nl=False)  # as bytes: click edits text
 
 
-def print_places(found: Found, files_only: bool, null: bool) -> int:
+def print_places(found: parquet_bloom.Found, files_only: bool, null: bool) -> int:
     """Print the files of rows if `files_only`, each once and at once; return how many rows there are."""
     num_rows, last = 0, None
     for batch in found:
@@ -642,7 +625,7 @@ def print_errors(errors: Iterable[tuple[str, str]]) -> None:
         _refuse(path, error)
 
 
-def print_added(added: Added, what: str | None = None, *, is_auto: bool = False) -> None:
+def print_added(added: parquet_bloom.Added, what: str | None = None, *, is_auto: bool = False) -> None:
     """Print the outcome of each file: how many filters, or `what` instead of that."""
     if is_auto and (columns := dict.fromkeys(one.column for row in added.rows for one in row.filters)):
         say(f"{count_text(len(columns), 'column')} worth a filter: {', '.join(columns)}")
@@ -663,7 +646,7 @@ def print_added(added: Added, what: str | None = None, *, is_auto: bool = False)
     _print_total(len(added.rows), [] if what else [(num_filters, "filter")], _refused(added))
 
 
-def _outcome(row: FileAdded, filters: str) -> str:
+def _outcome(row: parquet_bloom.FileAdded, filters: str) -> str:
     size = size_text(row.bytes_added)
     if row.status == "unchanged":
         return _nothing_to_do(row)
@@ -674,11 +657,11 @@ def _outcome(row: FileAdded, filters: str) -> str:
     return f"added {filters}, {size}{rate}"
 
 
-def _nothing_to_do(row: FileAdded | FileDropped) -> str:
+def _nothing_to_do(row: parquet_bloom.FileAdded | parquet_bloom.FileDropped) -> str:
     return "nothing to do" if row.output == row.path else "nothing to do but a copy"
 
 
-def print_attached(attached: Attached) -> None:
+def print_attached(attached: parquet_bloom.Attached) -> None:
     """Print the outcome of attaching Paimon's indexes."""
     print_added(attached, "an index")
     if attached.version is not None:
@@ -694,7 +677,7 @@ _INDEXED = (
 )
 
 
-def print_index(state: IndexState, *, is_unchanged: bool = False) -> None:
+def print_index(state: parquet_bloom.IndexState, *, is_unchanged: bool = False) -> None:
     """Print the state of an index, that was changed or only looked at."""
     if not state.exists:
         say(f"{state.root}: {'no index' if is_unchanged else 'index dropped'}")
@@ -725,7 +708,7 @@ def _skipped(row: Any) -> str:
     return f" ({said})" if said else ""
 
 
-def print_dropped(dropped: Dropped) -> None:
+def print_dropped(dropped: parquet_bloom.Dropped) -> None:
     """Print the outcome of `drop`."""
     for row in dropped.rows:
         name = _name(row)
@@ -747,7 +730,7 @@ def print_dropped(dropped: Dropped) -> None:
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
 
 
-def print_erased(erased: Erased) -> None:
+def print_erased(erased: parquet_bloom.Erased) -> None:
     """Print the outcome of `erase`: files with the keys, and the total."""
     for row in erased.rows:
         would = "would be " if row.status == "planned" else ""
@@ -777,7 +760,7 @@ def print_erased(erased: Erased) -> None:
     _print_total(len(erased.rows), [(erased.rows_erased, "row")], _refused(erased))
 
 
-def print_traces(traces: Traces) -> None:
+def print_traces(traces: parquet_bloom.Traces) -> None:
     """Print what `erased` found, the notes, and in the last line the answer."""
     for (path, place, remedy), rows in groupby(traces.rows, lambda row: (row.path, row.place, row.remove_with)):
         say(f"{path}: {place}: {'; '.join(f'{row.found} ({row.num_keys:,})' for row in rows)}", color="red")
@@ -795,14 +778,14 @@ def print_traces(traces: Traces) -> None:
         say(f"not found, but not everything could be searched: {searched}", color="yellow")
 
 
-def print_steps(steps: Steps) -> None:
+def print_steps(steps: parquet_bloom.Steps) -> None:
     """Print statements, each behind a comment that says what it is for."""
     for row in steps.rows:
         echo(printable(f"-- {row.why}"))
         echo(printable(f"{row.statement};"))
 
 
-def print_ledger(checked: LedgerCheck) -> None:
+def print_ledger(checked: parquet_bloom.LedgerCheck) -> None:
     """Print what a ledger says."""
     from parquet_bloom.verbs.erase_ledger import FAILED
 
@@ -816,7 +799,7 @@ def print_ledger(checked: LedgerCheck) -> None:
             say(f"{row.file}: {row.status}{rows}{f': {row.reason}' if row.reason else ''}", 4)
 
 
-def _print_header(checked: LedgerCheck, header: LedgerHeader) -> None:
+def _print_header(checked: parquet_bloom.LedgerCheck, header: parquet_bloom.LedgerHeader) -> None:
     from parquet_bloom.verbs.erase_ledger import still_held
 
     of = f"the {header.kind} table " if header.version_before is not None else ""
@@ -838,7 +821,7 @@ def _print_header(checked: LedgerCheck, header: LedgerHeader) -> None:
         say(still_held(header.held_by, header.expire_with), 2, color="yellow")
 
 
-def print_recovered(recovered: Recovered) -> None:
+def print_recovered(recovered: parquet_bloom.Recovered) -> None:
     """Print the outcome of `recover`."""
     for row in recovered.rows:
         would = "would be " if row.status == "planned" else ""
@@ -858,12 +841,14 @@ def _older(filters: int) -> str:
     return count_text(filters, "older filter")
 
 
-def _refused(result: Added | Dropped | Erased | Recovered) -> str:
+def _refused(
+    result: parquet_bloom.Added | parquet_bloom.Dropped | parquet_bloom.Erased | parquet_bloom.Recovered,
+) -> str:
     refused = sum(bool(row.error) for row in result.rows)
     return f"{refused:,} refused" if refused else ""
 
 
-def print_verification(verified: Verification, certificate: str | None = None) -> None:
+def print_verification(verified: parquet_bloom.Verification, certificate: str | None = None) -> None:
     """Print the verdicts of `verify`, and where its certificate is."""
     from parquet_bloom.verbs.verify import OK
 

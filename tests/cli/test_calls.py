@@ -422,7 +422,7 @@ def test_every_keyword_has_an_option(verb):
         "yes",
         "check",
         "plan",
-    } | ({"output"} if verb == "lookup" else set())
+    } | ({"to_file"} if verb == "lookup" else set())
     where_to_run = {"engine", "master"} if verb in ON_SPARK else set()
     options = {p.name for p in main.commands[verb].params} - how_to_print
     reading = {*parquet_bloom.Reading.__annotations__}  # which a command has as far as it makes a difference to it

@@ -423,7 +423,7 @@ def test_the_command_says_where_it_is(added: Path) -> None:
     plain = CliRunner().invoke(main, ["verify", str(added), "--json", "--certificate", str(target)])
     assert [json.loads(line)["path"] for line in plain.stdout.splitlines()] == [str(added)]
     for words, why in {
-        ("--certificate", "-"): "give the name of a file; ./- is one",
+        ("--certificate", "-"): "give a file name",
         ("--certificate", "x.json", "--engine", "spark"): "--certificate is written here and not on Spark",
         ("--certificate", "x.json", "-c", "id"): "--certificate is about every column, so leave out --column",
     }.items():
