@@ -104,17 +104,12 @@ def _as_text(column: pa.Array) -> pa.Array:
     from parquet_bloom.values.encoding import literal_text
     from parquet_bloom.values.interchange import python_values
 
-    return pa.array(
-        (
-            None
-            if value is None
-            else json.dumps(value, default=_json_value)
-            if isinstance(value, list | dict)
-            else literal_text(value)
-            for value in python_values(column)
-        ),
-        pa.string(),
-    )
+    def text(value: Any) -> str | None:
+        if isinstance(value, list | dict):
+            return json.dumps(value, default=_json_value)
+        return None if value is None else literal_text(value)
+
+    return pa.array(map(text, python_values(column)), pa.string())
 
 
 def say(text: str, indent: int = 0, *, color: str | None = None, err: bool = False) -> None:
@@ -242,6 +237,20 @@ def _print_notes(file: Any, shared: Container[str] = ()) -> None:
     for note in file.notes:
         if note not in shared:
             say(note, 2, color="yellow")
+
+
+def _print_outcomes(files: Iterable[Any], outcome: Callable[[Any], str], shared: Container[str] = ()) -> None:
+    """Print what became of each changed file, unless that is nothing, and then the refused ones."""
+    for file in files:
+        if not file.error:
+            if said := outcome(file):
+                say(f"{_name(file)}: {said}")
+            _print_notes(file, shared)
+    _print_refused(files, shared)
+
+
+def _would(file: Any) -> str:
+    return "would be " if file.status == "planned" else ""
 
 
 def _show(columns: Sequence[Column], records: Iterable[Any]) -> None:
@@ -461,7 +470,10 @@ _WORTH = (
     number("to ", lambda row: size_text(round(row.bytes_with or 0))),
 )
 _SAVED = number("saved", lambda row: f"{row.saved:,.2f}")
-_WHY = (Column("column", lambda row: row.column), Column("why", lambda row: row.reason, "text"))
+_WHY = (
+    Column("column", lambda row: row.column),
+    Column("why", lambda row: with_arguments(row.reason, _SPELLED), "text"),
+)
 
 
 def print_advice(advice: parquet_bloom.Advice, *, with_price: bool, can_add: bool) -> None:
@@ -634,20 +646,15 @@ def print_added(added: parquet_bloom.Added, what: str | None = None, *, is_auto:
     shared = {note: names for note, names in noted.items() if len(names) > 1}
     for column, names in skipped.items():
         _refuse(_of_files(names), f"column {column.column} skipped: {column.reason}")
-    for row in added.rows:
-        if not row.error:
-            filters = what or count_text(len(row.filters), "filter")
-            say(f"{_name(row)}: {_outcome(row, filters)}{_skipped(row)}")
-            _print_notes(row, shared)
-    _print_refused(added.rows, shared)
+    _print_outcomes(added.rows, lambda row: f"{_added(row, what)}{_skipped(row)}", shared)
     for note, names in shared.items():
         say(f"{_of_files(names)}: {note}", color="yellow")
     num_filters = sum(len(row.filters) for row in added.rows)
     _print_total(len(added.rows), [] if what else [(num_filters, "filter")], _refused(added))
 
 
-def _outcome(row: parquet_bloom.FileAdded, filters: str) -> str:
-    size = size_text(row.bytes_added)
+def _added(row: parquet_bloom.FileAdded, what: str | None) -> str:
+    filters, size = what or count_text(len(row.filters), "filter"), size_text(row.bytes_added)
     if row.status == "unchanged":
         return _nothing_to_do(row)
     if row.status == "planned":
@@ -710,44 +717,39 @@ def _skipped(row: Any) -> str:
 
 def print_dropped(dropped: parquet_bloom.Dropped) -> None:
     """Print the outcome of `drop`."""
-    for row in dropped.rows:
-        name = _name(row)
-        would = "would be " if row.status == "planned" else ""
-        if row.error:
-            continue
-        if row.status == "unchanged":
-            say(f"{name}: {_nothing_to_do(row)}")
-        elif row.bytes_freed:
-            back = f"; {_older(row.filters_back)} back" if row.filters_back else ""
-            say(f"{name}: {would}restored, {size_text(row.bytes_freed)} freed{back}")
-        else:
-            back = f" and bring {_older(row.filters_back)} back" if row.filters_back else ""
-            freed = f"--restore would free {size_text(row.bytes_restorable)}{back}"
-            left = f"; {size_text(row.bytes_left)} stay in the file, {freed}"
-            say(f"{name}: {count_text(row.cleared, 'filter')} {would}cleared{left if row.cleared else ''}")
-        _print_notes(row)
-    _print_refused(dropped.rows)
+    _print_outcomes(dropped.rows, _dropped)
     _print_total(len(dropped.rows), [(sum(row.cleared for row in dropped.rows), "filter")], _refused(dropped))
+
+
+def _dropped(row: parquet_bloom.FileDropped) -> str:
+    older = count_text(row.filters_back, "older filter")
+    if row.status == "unchanged":
+        return _nothing_to_do(row)
+    if row.bytes_freed:
+        back = f"; {older} back" if row.filters_back else ""
+        return f"{_would(row)}restored, {size_text(row.bytes_freed)} freed{back}"
+    back = f" and bring {older} back" if row.filters_back else ""
+    freed = f"--restore would free {size_text(row.bytes_restorable)}{back}"
+    left = f"; {size_text(row.bytes_left)} stay in the file, {freed}" if row.cleared else ""
+    return f"{count_text(row.cleared, 'filter')} {_would(row)}cleared{left}"
+
+
+def _erased(row: parquet_bloom.FileErased, whence: str) -> str:
+    rows = count_text(row.rows_erased, "row")
+    if row.rows_deleted_before:
+        rows += f" (the table had already deleted {row.rows_deleted_before:,})"
+    if row.status in ("written", "planned") and row.bytes_written:
+        groups = f"{count_text(row.row_groups_copied, 'row group')} copied, {row.row_groups_rewritten:,} rewritten"
+        about = "about " if _would(row) else ""
+        return f"{rows} {_would(row)}erased; {groups}, {about}{size_text(row.bytes_written)} written"
+    gone = f"{rows} {_would(row)}erased, which are all; the file {_would(row) or 'was '}removed{whence}"
+    return "" if row.status == "unchanged" else gone
 
 
 def print_erased(erased: parquet_bloom.Erased) -> None:
     """Print the outcome of `erase`: files with the keys, and the total."""
-    for row in erased.rows:
-        would = "would be " if row.status == "planned" else ""
-        rows = count_text(row.rows_erased, "row")
-        if row.rows_deleted_before:
-            rows += f" (the table had already deleted {row.rows_deleted_before:,})"
-        if row.error:
-            continue
-        if row.status in ("written", "planned") and row.bytes_written:
-            groups = f"{count_text(row.row_groups_copied, 'row group')} copied, {row.row_groups_rewritten:,} rewritten"
-            about = "about " if would else ""
-            say(f"{row.path}: {rows} {would}erased; {groups}, {about}{size_text(row.bytes_written)} written")
-        elif row.status != "unchanged":
-            whence = " from the table" if erased.version_before is not None else ""
-            say(f"{row.path}: {rows} {would}erased, which are all; the file {would or 'was '}removed{whence}")
-        _print_notes(row)
-    _print_refused(erased.rows)
+    whence = " from the table" if erased.version_before is not None else ""
+    _print_outcomes(erased.rows, lambda row: _erased(row, whence))
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
     print_errors((index.path, index.error) for index in erased.stale_indexes)
@@ -823,28 +825,19 @@ def _print_header(checked: parquet_bloom.LedgerCheck, header: parquet_bloom.Ledg
 
 def print_recovered(recovered: parquet_bloom.Recovered) -> None:
     """Print the outcome of `recover`."""
-    for row in recovered.rows:
-        would = "would be " if row.status == "planned" else ""
-        if row.error:
-            continue
-        if row.bytes_cut:
-            say(f"{row.path}: {would}cut back to what it was before `add`, by {count_text(row.bytes_cut, 'byte')}")
-        else:
-            say(f"{row.path}: {'nothing to do' if row.notes else 'whole, nothing to do'}")
-        _print_notes(row)
-    _print_refused(recovered.rows)
+    _print_outcomes(recovered.rows, _recovered)
     cut = sum(bool(row.bytes_cut) for row in recovered.rows)
     _print_total(len(recovered.rows), [], ", ".join(filter(None, (f"{cut:,} cut back", _refused(recovered)))))
 
 
-def _older(filters: int) -> str:
-    return count_text(filters, "older filter")
+def _recovered(row: parquet_bloom.FileRecovered) -> str:
+    if row.bytes_cut:
+        return f"{_would(row)}cut back to what it was before `add`, by {count_text(row.bytes_cut, 'byte')}"
+    return "nothing to do" if row.notes else "whole, nothing to do"
 
 
-def _refused(
-    result: parquet_bloom.Added | parquet_bloom.Dropped | parquet_bloom.Erased | parquet_bloom.Recovered,
-) -> str:
-    refused = sum(bool(row.error) for row in result.rows)
+def _refused(result: Result) -> str:
+    refused = sum(bool(row.error) for row in result)
     return f"{refused:,} refused" if refused else ""
 
 
