@@ -59,8 +59,8 @@ def main() -> None:
 @main.command()
 @options.paths
 @options.columns
-@click.option("--all", "each", is_flag=True, help=f"List each filter, also of files with more than {LISTED}.")
-@click.option("-v", "--verbose", is_flag=True, help="Also show how full each column's filters are, as a histogram.")
+@options.flag("--all", "each", help=f"List each filter, also of files with more than {LISTED}.")
+@options.flag("-v", "--verbose", help="Also show how full each column's filters are, as a histogram.")
 @options.readers
 @how_to_read("decryption", "storage_options")
 @runs("reading filters", "inspect", engines=True)
@@ -162,10 +162,10 @@ def verify(run: Run, how: How, **given: Any) -> None:
 @options.path_option("-o", "--output", required=True, callback=_file_name, help="Write the page to this file.")
 @options.columns
 @click.option("-w", "--where", metavar="CONDITION", help="Also show which row groups a condition keeps, as prune does.")
-@click.option("--verify", "verification", is_flag=True, help="Also prove from the data that no filter lacks a value.")
-@click.option("--advise", "advice", is_flag=True, help="Also estimate which columns are worth a filter.")
+@options.flag("--verify", "verification", help="Also prove from the data that no filter lacks a value.")
+@options.flag("--advise", "advice", help="Also estimate which columns are worth a filter.")
 @click.option("--fpp", type=float, default=0.01, show_default=True, help="Highlight filters above this rate.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@options.flag("--force", help="Replace FILE if it exists.")
 @options.readers
 @options.messages
 @options.jobs
@@ -199,21 +199,24 @@ def _only(paths: tuple[str, ...], option: str) -> str:
 @options.paths
 @options.messages
 @options.several("-c", "--column", "columns")
-@click.option("--auto", is_flag=True, help="Choose columns and rates as `parquet-bloom advise` does.")
-@click.option("--policy", is_flag=True, help="With --table: add the filters that the table's own properties ask for.")
+@options.flag("--auto", help="Choose columns and rates as `parquet-bloom advise` does.")
+@options.flag("--policy", help="With --table: add the filters that the table's own properties ask for.")
 @click.option(
     "--fpp", type=float, help="The highest false-positive rate to allow. [default: 0.01, with --auto what fits]"
 )
 @click.option(
-    "--ndv", type=options.Count(), help="Size filters for this many distinct values per row group, and do not fold."
+    "--ndv",
+    callback=options.count,
+    metavar="INTEGER",
+    help="Size filters for this many distinct values per row group, and do not fold.",
 )
 @click.option("--max-bytes", type=click.IntRange(64), help="The largest filter to write; the rate may get worse.")
-@click.option("--replace", is_flag=True, help="Rebuild filters that already exist.")
-@click.option("--fill-lengths", is_flag=True, help="Add a missing bloom_filter_length to filters that stay.")
+@options.flag("--replace", help="Rebuild filters that already exist.")
+@options.flag("--fill-lengths", help="Add a missing bloom_filter_length to filters that stay.")
 @options.in_table
 @options.readers
 @options.hazards
-@click.option("--allow-large", is_flag=True, help="Also write filters that are larger than their file.")
+@options.flag("--allow-large", help="Also write filters that are larger than their file.")
 @options.output
 @options.dry_run
 @options.keep_mtime
@@ -221,9 +224,8 @@ def _only(paths: tuple[str, ...], option: str) -> str:
 @options.strict
 @options.force
 @options.which_files
-@click.option(
+@options.flag(
     "--in-place",
-    is_flag=True,
     help="Append to the files themselves, without a copy: readers may fail meanwhile, and after a crash a file needs "
     "`parquet-bloom recover`.",
 )
@@ -257,8 +259,8 @@ def add(run: Run, how: How, paths: tuple[str, ...], table: str | bool | None, **
 @options.paths
 @options.messages
 @options.columns
-@click.option("--restore", is_flag=True, help="Cut the file back to what it was before `add`.")
-@click.option("--all", is_flag=True, help="With --restore: also cut away what other programs have appended since.")
+@options.flag("--restore", help="Cut the file back to what it was before `add`.")
+@options.flag("--all", help="With --restore: also cut away what other programs have appended since.")
 @options.output
 @options.dry_run
 @options.keep_mtime
@@ -310,11 +312,9 @@ def recover(run: Run, **given: Any) -> None:
 @options.messages
 @options.key_column
 @options.keys(f"{options.KEY_FILE} Not needed for --check with --ledger.")
-@click.option(
-    "--check", is_flag=True, help="Erase nothing: search every file of one PATH for what is left of the keys."
-)
-@click.option("--plan", is_flag=True, help="Erase nothing: print the statements by which Spark erases from a table.")
-@click.option("--keep-empty", is_flag=True, help="Keep a file that has no rows left, instead of removing it.")
+@options.flag("--check", help="Erase nothing: search every file of one PATH for what is left of the keys.")
+@options.flag("--plan", help="Erase nothing: print the statements by which Spark erases from a table.")
+@options.flag("--keep-empty", help="Keep a file that has no rows left, instead of removing it.")
 @options.in_table
 @options.path_option(
     "--ledger",
@@ -329,7 +329,7 @@ def recover(run: Run, **given: Any) -> None:
 )
 @click.option("--request", metavar="ID", help="What you call the request for deletion; the ledger names it.")
 @options.dry_run
-@click.option("-y", "--yes", is_flag=True, help="Skip the confirmation.")
+@options.flag("-y", "--yes", help="Skip the confirmation.")
 @options.jobs
 @options.strict
 @options.which_files
@@ -467,12 +467,8 @@ def _check_null(files_only: bool, null: bool) -> None:
 @options.paths
 @click.option("-w", "--where", required=True, metavar="CONDITION", help="SQL in Spark's dialect.")
 @options.files_only("Print only the files that might match, one per line.")
-@click.option("--explain", is_flag=True, help="Print every row group, and why it is kept or skipped.")
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Also read the columns of row groups that might match, and skip those without the value.",
-)
+@options.flag("--explain", help="Print every row group, and why it is kept or skipped.")
+@options.flag("--exact", help="Also read the columns of row groups that might match, and skip those without the value.")
 @options.complain("keeping it")
 @options.quiet
 @options.absent
@@ -513,9 +509,7 @@ def prune(
 @options.path_option(
     "-o", "--output", "to_file", help="Write the candidates, or the absent keys, to this new Parquet file."
 )
-@click.option(
-    "--absent", "only_absent", is_flag=True, help="Print only the keys that are nowhere, after reading the column."
-)
+@options.flag("--absent", "only_absent", help="Print only the keys that are nowhere, after reading the column.")
 @options.complain("keeping it")
 @how_to_read(*options.OF_SNAPSHOT)
 @runs("looking up", "lookup", engines=True)
@@ -563,11 +557,11 @@ def _lookup_absent(run: Run, to_file: str | None, keywords: dict[str, Any]) -> N
 @click.option("-c", "--column", metavar="COLUMN", help="With --keys: the leaf column with the keys.")
 @options.keys()
 @options.several("-s", "--select", "columns", help="Show this column. Repeatable. [default: all]")
-@click.option("-p", "--positions", is_flag=True, help="Also show each row's file, row group and number in the file.")
+@options.flag("-p", "--positions", help="Also show each row's file, row group and number in the file.")
 @click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="Stop after so many rows.")
 @options.files_only("Print only the files that have such rows, one per line.")
-@click.option("--count", is_flag=True, help="Print only how many rows there are.")
-@click.option("-v", "--invert-match", is_flag=True, hidden=True, help="Refused, with the reason.")
+@options.flag("--count", help="Print only how many rows there are.")
+@options.flag("-v", "--invert-match", hidden=True, help="Refused, with the reason.")
 @options.complain("going on")
 @options.quiet
 @how_to_read(*options.OF_SNAPSHOT)
@@ -715,7 +709,7 @@ def index_show(run: Run, how: How, **given: Any) -> None:
     "--ndv", type=click.IntRange(1), default=60_000, show_default=True, help="Size the filter for this many keys."
 )
 @click.option("--fpp", type=float, default=1e-9, show_default=True, help="The false-positive rate.")
-@click.option("--replace", is_flag=True, help="Replace a filter that already exists.")
+@options.flag("--replace", help="Replace a filter that already exists.")
 @options.output
 @options.dry_run
 @options.force

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,22 +17,12 @@ import parquet_bloom
 from parquet_bloom.cli.output import hide_options
 from parquet_bloom.cli.terminal import QUIET
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 How = dict[str, Any]
 """The keywords that say how files are read."""
 
 
-class Decorator(Protocol):
-    """What gives a command an argument or an option."""
-
-    def __call__(self, command: _Command, /) -> _Command:
-        """Return the command, with it."""
-
-
-if TYPE_CHECKING:
-    _WholeNumber = click.ParamType[int, Any]
-else:
-    _WholeNumber = click.ParamType  # which is not generic in every version that is supported
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What gives a command an argument or an option."""
 
 
 class TakesNegatives(click.Command):
@@ -49,21 +39,23 @@ class TakesNegatives(click.Command):
             raise click.UsageError(f"Missing argument: give {pieces}", ctx) from missing
 
 
-class Count(_WholeNumber):
-    """A whole number, which may be written as `1e6` or `1_000_000`."""
+def count(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    """Return a whole number, which may be written as `1e6` or `1_000_000`."""
+    if value is None:
+        return None
+    try:
+        number = Decimal(value)
+        is_count = number >= 0 and number == int(number)
+    except (ArithmeticError, ValueError):  # no number, an infinite one, NaN
+        is_count = False
+    if not is_count:
+        raise click.BadParameter(f"{value!r} is not a whole number of 0 or more, such as 1000000 or 1e6")
+    return int(number)
 
-    name = "integer"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        try:
-            number = Decimal(value)
-            is_count = number >= 0 and number == int(number)
-        except (ArithmeticError, ValueError):  # no number, an infinite one, NaN
-            is_count = False
-        if not is_count:
-            self.fail(f"{value!r} is not a whole number of 0 or more, such as 1000000 or 1e6", param, ctx)
-        return int(number)
+def flag(*names: str, help: str, **settings: Any) -> Decorator:
+    """Return an option without a value."""
+    return click.option(*names, is_flag=True, help=help, **settings)
 
 
 def path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Decorator:
@@ -83,7 +75,7 @@ def _complete_path(_context: click.Context, _parameter: click.Parameter, incompl
 def together(*options: Decorator) -> Decorator:
     """Return the decorator that gives a command these options, in this order."""
 
-    def decorate(command: _Command, /) -> _Command:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
     return decorate
@@ -124,18 +116,16 @@ root = path_argument("root")
 columns = several("-c", "--column", "columns", help="A leaf column, such as user.id. Repeatable.")
 jobs: Decorator = click.option("--jobs", type=click.IntRange(1), help="Number of threads. [default: one per processor]")
 output = path_option("-o", "--output", metavar="PATH", help="Write new files here; the old ones stay as they are.")
-dry_run: Decorator = click.option("-n", "--dry-run", is_flag=True, help="Only show what would be done.")
-keep_mtime: Decorator = click.option("--keep-mtime", is_flag=True, help="Keep the files' modification times.")
-strict: Decorator = click.option("--strict", is_flag=True, help="Stop at the first file that is refused.")
+dry_run: Decorator = flag("-n", "--dry-run", help="Only show what would be done.")
+keep_mtime: Decorator = flag("--keep-mtime", help="Keep the files' modification times.")
+strict: Decorator = flag("--strict", help="Stop at the first file that is refused.")
 readers: Decorator = click.option(
     "--readers",
     metavar="ENGINES",
     help="Engines and releases that read the files, such as 'duckdb>=2,datafusion>=55'. "
     "[default: $PARQUET_BLOOM_READERS, else any recent ones]",
 )
-hazards: Decorator = click.option(
-    "--accept-hazards", is_flag=True, help="Leave no column out because readers would lose rows."
-)
+hazards: Decorator = flag("--accept-hazards", help="Leave no column out because readers would lose rows.")
 
 
 def _key_file(_context: click.Context, _parameter: click.Parameter, name: str | None) -> Path | None:
@@ -195,32 +185,26 @@ def _note_quiet(context: click.Context, _parameter: click.Parameter, is_quiet: b
     return is_quiet
 
 
-quiet: Decorator = click.option(
-    "-q", "--quiet", is_flag=True, callback=_note_quiet, help="Print nothing: the exit code is the answer."
+quiet: Decorator = flag("-q", "--quiet", callback=_note_quiet, help="Print nothing: the exit code is the answer.")
+messages: Decorator = flag(
+    "-q", "--quiet", expose_value=False, callback=_note_quiet, help="Print only errors and warnings."
 )
-messages: Decorator = click.option(
-    "-q", "--quiet", is_flag=True, expose_value=False, callback=_note_quiet, help="Print only errors and warnings."
-)
-absent: Decorator = click.option(
-    "--absent", is_flag=True, help="For scripts: exit with 0 if nothing can match, with 1 if something might."
-)
-as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+absent: Decorator = flag("--absent", help="For scripts: exit with 0 if nothing can match, with 1 if something might.")
+as_json: Decorator = flag("--json", "as_json", help="Print one JSON object per line.")
 
 
 def files_only(help: str) -> Decorator:
     """Return the options to print names of files only."""
     return together(
-        click.option("-l", "--files-only", is_flag=True, help=help),
-        click.option("-0", "--null", is_flag=True, help="With --files-only: end each with a zero byte, for xargs -0."),
+        flag("-l", "--files-only", help=help),
+        flag("-0", "--null", help="With --files-only: end each with a zero byte, for xargs -0."),
     )
 
 
-force: Decorator = click.option(
-    "--force", is_flag=True, help="Change files even if they belong to a Delta, Iceberg, Hudi or Paimon table."
-)
+force: Decorator = flag("--force", help="Change files even if they belong to a Delta, Iceberg, Hudi or Paimon table.")
 which_files = together(
-    click.option("--any-name", is_flag=True, help="Also change files of a directory without a Parquet name."),
-    click.option("--follow-links", is_flag=True, help="Also change what links in a directory lead to outside of it."),
+    flag("--any-name", help="Also change files of a directory without a Parquet name."),
+    flag("--follow-links", help="Also change what links in a directory lead to outside of it."),
 )
 
 
@@ -267,17 +251,15 @@ _HOW: dict[str, Decorator] = {
         metavar="FOLDER",
         help="The folder of the index. [default: NAME.bloom-index beside the directory]",
     ),
-    "allow_outside": click.option(
-        "--allow-outside", is_flag=True, help="Also read files that a table has outside of its directory."
-    ),
+    "allow_outside": flag("--allow-outside", help="Also read files that a table has outside of its directory."),
     "timezone": click.option(
         "--timezone", metavar="ZONE", help="Time zone to assume for timestamps without one, such as Europe/Berlin."
     ),
     "decryption": path_option(
         "--keys-file", "decryption", help="Read encrypted files with the decryption keys in this JSON file."
     ),
-    "allow_unencrypted": click.option(
-        "--allow-unencrypted", is_flag=True, help="Also index encrypted files, although the index is not encrypted."
+    "allow_unencrypted": flag(
+        "--allow-unencrypted", help="Also index encrypted files, although the index is not encrypted."
     ),
     "storage_options": click.option(
         "--storage-option",
@@ -292,7 +274,7 @@ OF_SNAPSHOT = ("catalog", "as_of", "index", "allow_outside", "timezone", "decryp
 OF_INDEX = ("at", "catalog", "allow_outside", "storage_options")
 
 
-def how_to_read(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def how_to_read(*names: str) -> Decorator:
     """Return what gives a command the options of these keywords, and those that were given as its `how`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

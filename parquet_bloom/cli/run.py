@@ -13,7 +13,7 @@ import click
 
 import parquet_bloom
 from parquet_bloom.cli.exits import ERROR, MATCH, end_with
-from parquet_bloom.cli.options import as_json, together
+from parquet_bloom.cli.options import Decorator, as_json, together
 from parquet_bloom.cli.output import hide_options, print_rows, spell_as
 from parquet_bloom.cli.terminal import AWAITED, is_terminal, progress_bar
 
@@ -92,9 +92,7 @@ _ENGINES = together(
 )
 
 
-def runs(
-    doing: str, verb: str, *, engines: bool = False, formats: bool = True
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def runs(doing: str, verb: str, *, engines: bool = False, formats: bool = True) -> Decorator:
     """Return what gives a command its `run` of a verb, and the options for the format and for where it runs."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
