@@ -62,7 +62,7 @@ def main() -> None:
 @options.flag("--all", "each", help=f"List each filter, also of files with more than {LISTED}.")
 @options.flag("-v", "--verbose", help="Also show how full each column's filters are, as a histogram.")
 @options.readers
-@how_to_read("decryption", "storage_options")
+@how_to_read("catalog", "as_of", "allow_outside", "decryption", "storage_options")
 @runs("reading filters", "inspect", engines=True)
 def inspect(run: Run, how: How, each: bool, verbose: bool, **given: Any) -> None:
     """Show filters: size, fill, false-positive rate, and who uses them.
@@ -138,7 +138,7 @@ def _file_name(_context: click.Context, _option: click.Parameter, value: str | N
 )
 @options.readers
 @options.jobs
-@how_to_read("decryption", "storage_options")
+@how_to_read("catalog", "as_of", "allow_outside", "decryption", "storage_options")
 @runs("verifying", "verify", engines=True)
 def verify(run: Run, how: How, **given: Any) -> None:
     """Prove from the data that no filter lacks a value.
@@ -169,7 +169,7 @@ def verify(run: Run, how: How, **given: Any) -> None:
 @options.readers
 @options.messages
 @options.jobs
-@how_to_read("timezone", "decryption", "storage_options")
+@how_to_read("catalog", "as_of", "allow_outside", "timezone", "decryption", "storage_options")
 @runs("reading", "report", formats=False)
 def report(run: Run, how: How, **given: Any) -> None:
     """Draw what filters cost, and whether they work, as an HTML page.
@@ -440,7 +440,7 @@ def ledger_check(run: Run, **given: Any) -> None:
 @click.argument("values", metavar="VALUE")
 @options.quiet
 @options.absent
-@how_to_read("timezone", "decryption", "storage_options")
+@how_to_read("catalog", "as_of", "allow_outside", "timezone", "decryption", "storage_options")
 @runs("probing", "probe")
 def probe(run: Run, how: How, quiet: bool, absent: bool, **given: Any) -> None:
     """Show which row groups may contain a value, by their filters alone.

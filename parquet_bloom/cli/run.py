@@ -135,12 +135,17 @@ _LOCAL_ONLY = {
 }
 
 _INDEX_HERE = {"index": "--index is read here and not on Spark, so leave out --engine spark"}
+_TABLE_HERE = dict.fromkeys(
+    ("catalog", "allow_outside"), "--catalog and --allow-outside are about a table, which is opened here, not on Spark"
+)
 _LOCAL_ONLY_OF = {
     "add": dict.fromkeys(
         ("table", "where", "max_commits_per_minute"), "--table commits to a table, which is done here and not on Spark"
     ),
     "erase": dict.fromkeys(("check", "plan"), "--check and --plan work here and not on Spark, so leave out --engine"),
-    "verify": {"certificate": "--certificate is written here and not on Spark, so leave out --engine spark"},
+    "inspect": _TABLE_HERE,
+    "verify": _TABLE_HERE
+    | {"certificate": "--certificate is written here and not on Spark, so leave out --engine spark"},
     "prune": _INDEX_HERE,
     "lookup": _INDEX_HERE,
     "find": _INDEX_HERE

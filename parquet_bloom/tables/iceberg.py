@@ -33,13 +33,14 @@ from parquet_bloom.tables.iceberg_deletes import EQUALITY, Deletes
 from parquet_bloom.tables.iceberg_erased import entry_of
 from parquet_bloom.tables.iceberg_reading import CheckedIO, understood
 from parquet_bloom.tables.iceberg_replace import Replacement, copy_of
+from parquet_bloom.tables.live_files import LiveFile, Problem
 from parquet_bloom.tables.placement import UNMAPPED, ByIds, Mapped, name_mapping
 from parquet_bloom.tables.recorded import Recorded, bounds_of, is_evident, leaf_of, timestamp
 from parquet_bloom.tables.roots import Root, for_writing
 from parquet_bloom.tables.snapshots import (
+    Erasable,
     Erasure,
     FailedCommitError,
-    LiveFile,
     Snapshot,
     Swap,
     UnknownOutcomeError,
@@ -51,13 +52,13 @@ from parquet_bloom.tables.snapshots import (
     iceberg_options,
     moment,
 )
-from parquet_bloom.tables.statements import IcebergStatements, Statement
+from parquet_bloom.tables.statements import IcebergStatements
 from parquet_bloom.tables.unpacking import Room
 from parquet_bloom.values.statistics import ColumnStatistics
 
 
-class OpenIceberg:
-    """An Iceberg table; see `snapshots.OpenTable`."""
+class OpenIceberg(Erasable):
+    """An Iceberg table."""
 
     kind = "Iceberg"
 
@@ -180,10 +181,8 @@ class OpenIceberg:
         if ManifestContent.DELETES in kinds:
             deletes.files = self._deleted(at)
         for manifest in manifests:
-            if manifest.content == ManifestContent.DATA:
-                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                    file = entry.data_file
-                    yield file, deletes.files is None or file.file_path in deletes.files
+            for file in _entries_of(manifest, "DATA", io):
+                yield file, deletes.files is None or file.file_path in deletes.files
 
     def _deleted(self, at: Any) -> dict[str, set[Any]] | None:
         """Return the delete files of each file that has any; None where pyiceberg cannot tell (equality deletes)."""
@@ -210,9 +209,7 @@ class OpenIceberg:
             file.record_count,
             dict(self._partition(file, schema)),
             has_deletes,
-            not_excluded=outside,
-            is_outside=outside is not None,
-            unreadable=outside,
+            Problem.of("outside", outside),
         )
 
     def _partition(self, file: Any, schema: Any) -> Iterator[tuple[str, str | None]]:
@@ -245,9 +242,6 @@ class OpenIceberg:
         if (chosen := properties.get("write.metadata.path")) and (outside := self._files.place(f"{chosen}/x").outside):
             raise UnsupportedError(f"{root} has its metadata written to {chosen} (write.metadata.path), but {outside}")
 
-    def prepare(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
         if file.is_outside:
@@ -264,23 +258,15 @@ class OpenIceberg:
             return f"it belongs to a partition spec of a column that the table no longer has (field id {min(gone)})"
         return None
 
-    def notes(self, file: LiveFile) -> tuple[str, ...]:
-        """Return what a swap of this file does not carry over: nothing."""
-        return ()
-
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
-        """Swap files in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
-        before, entries = self.snapshot, self._entries
+        """Swap files in one snapshot on top of `snapshot`, and return it."""
         check_swaps(self, swaps)
-        if (current := self._current()) is None or current.snapshot_id != before.version:
-            raise ConcurrentChangeError(f"{before.root} has got another snapshot meanwhile; nothing was committed")
-        renamed = {
-            s.old.recorded: copy_of(entries[s.old.recorded], file_path=_beside(s), file_size_in_bytes=s.size)
+        new = {
+            s.old.recorded: copy_of(self._entries[s.old.recorded], file_path=_beside(s), file_size_in_bytes=s.size)
             for s in swaps
         }
-        replacement = Replacement(self._table, renamed, {"parquet-bloom": f"{len(swaps)} files with filters"})
-        self._commit(replacement, {s.old.recorded: (_beside(s), s.num_rows) for s in swaps})
-        return self.snapshot
+        outcome = {s.old.recorded: (_beside(s), s.num_rows) for s in swaps}
+        return self._commit(new, f"{len(swaps)} files with filters", "replace", outcome)
 
     def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
         """Set properties of the table on top of whatever it has, and return its newest snapshot."""
@@ -298,9 +284,14 @@ class OpenIceberg:
         with after_commit(root):
             return self.refresh()
 
-    def _commit(self, replacement: Replacement, outcome: Mapping[str, tuple[str, int] | None]) -> None:
-        """Write a snapshot, give it to the catalog, and read it; `outcome` is what `check_outcome` takes."""
+    def _commit(
+        self, new: dict[str, Any], what: str, operation: str, outcome: Mapping[str, tuple[str, int] | None]
+    ) -> Snapshot:
+        """Write a snapshot of `new` entries, give it to the catalog, and return it; see `check_outcome`."""
         before = self.snapshot
+        if (current := self._current()) is None or current.snapshot_id != before.version:
+            raise ConcurrentChangeError(f"{before.root} has got another snapshot meanwhile; nothing was committed")
+        replacement = Replacement(self._table, new, {"parquet-bloom": what}, operation=operation)
         try:
             replacement.write()
         except Exception as error:
@@ -318,6 +309,7 @@ class OpenIceberg:
         with after_commit(before.root):
             self.snapshot = self._read(made)
             check_outcome(before, self.snapshot, outcome)
+        return self.snapshot
 
     # ---- deleting rows ---------------------------------------------------------------------
 
@@ -330,9 +322,6 @@ class OpenIceberg:
             )
         self.require_committable()
 
-    def prepare_erasure(self) -> None:
-        """Do nothing: what commits need is known without a try."""
-
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
         if file.is_outside:
@@ -342,28 +331,23 @@ class OpenIceberg:
         return self._why_left(file)
 
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
-        """Delete rows in one snapshot on top of `snapshot`, and return it; see `snapshots.OpenTable`."""
-        before, entries = self.snapshot, self._entries
+        """Delete rows in one snapshot on top of `snapshot`, and return it."""
         check_erasures(self, erasures)
-        if (current := self._current()) is None or current.snapshot_id != before.version:
-            raise ConcurrentChangeError(f"{before.root} has got another snapshot meanwhile; nothing was committed")
-        new = {each.old.recorded: self._entry(entries[each.old.recorded], each) for each in erasures}
+        new = {each.old.recorded: self._entry(self._entries[each.old.recorded], each) for each in erasures}
         operation = "delete" if all(entry is None for entry in new.values()) else "overwrite"
-        replacement = Replacement(self._table, new, {"parquet-bloom": what}, operation=operation)
         outcome = {
             each.old.recorded: (_beside(each), each.rows_left) if each.new is not None else None for each in erasures
         }
-        self._commit(replacement, outcome)
-        return self.snapshot
+        return self._commit(new, what, operation, outcome)
 
     def _entry(self, old: Any, erasure: Erasure) -> Any:
-        if erasure.new is None or erasure.footer is None:
+        if erasure.new is None:
             return None
-        footer = erasure.footer
+        source, footer = erasure.new
         ids = dict(_field_ids(self._table.schema().fields))
         leaves = enumerate(self.snapshot.leaves(footer))
         of_leaves = {number: ids[leaf.path][-1] for number, leaf in leaves if leaf.path in ids}
-        return entry_of(old, _beside(erasure), erasure.new, footer, of_leaves)
+        return entry_of(old, _beside(erasure), source, footer, of_leaves)
 
     def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
         """Yield each earlier snapshot that can still be read, the oldest first, and its files."""
@@ -374,39 +358,23 @@ class OpenIceberg:
                     yield at.snapshot_id, [self._live_file(file, schema, False) for file in self._data_files(at)]
 
     def _data_files(self, at: Any) -> Iterator[Any]:
-        from pyiceberg.manifest import ManifestContent
-
         self._files.require(_fsspec_path(at.manifest_list))
         io = CheckedIO(self._table.io)
         for manifest in at.manifests(io):
             self._files.require(_fsspec_path(manifest.manifest_path))
-            if manifest.content == ManifestContent.DATA:
-                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                    yield entry.data_file
+            yield from _entries_of(manifest, "DATA", io)
 
     def references(self) -> dict[str, int]:
         """Return the snapshots that branches and tags keep, besides that of the main branch, by their names."""
         return {name: ref.snapshot_id for name, ref in self._table.refs().items() if name != "main"}
 
     @property
-    def cleanup(self) -> str:
-        """The command by which earlier versions, and files of no version, leave the store."""
-        return self._statements.cleanup
-
-    def steps(self, condition: str) -> Iterator[Statement]:
-        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
-        references = self._table.refs()
-        kept = [(name, str(references[name].snapshot_ref_type) == "tag") for name in self.references()]
-        return self._statements.steps(condition, kept)
-
-    def remedy(self, place: str) -> str | None:
-        """Return Spark's statement that removes what is in such a place, or None."""
-        return self._statements.remedy(place)
-
-    @property
-    def _statements(self) -> IcebergStatements:
+    def statements(self) -> IcebergStatements:
+        """Spark's statements that take rows, and what is left of them, out of the table."""
         name = ".".join(self._table.name()) if self._has_catalog else "<namespace>.<table>"
-        return IcebergStatements(name, self._table.metadata.properties.get("gc.enabled", "").lower() == "false")
+        kept = {name: str(ref.snapshot_ref_type) == "tag" for name, ref in self._table.refs().items() if name != "main"}
+        is_sharing = self._table.metadata.properties.get("gc.enabled", "").lower() == "false"
+        return IcebergStatements(name, is_sharing, tuple(kept.items()))
 
     def roles(self) -> Iterator[tuple[str, str]]:
         """Yield what files other than data are, by their paths: of the current snapshot last."""
@@ -416,19 +384,13 @@ class OpenIceberg:
             suffix = "" if at.snapshot_id == self.snapshot.version else " of an earlier version"
             with understood(self._files.location):
                 yield self._files.require(_fsspec_path(at.manifest_list)), f"manifest list{suffix}"
-                for manifest in at.manifests(io):
+                manifests, io_of_deletes = at.manifests(io), CheckedIO(self._table.io)
+                for manifest in manifests:
                     yield self._files.require(_fsspec_path(manifest.manifest_path)), f"manifest{suffix}"
-                for path in self._delete_files(at):
-                    yield self._files.place(_fsspec_path(path)).path, f"delete file{suffix}"
-
-    def _delete_files(self, at: Any) -> Iterator[str]:
-        from pyiceberg.manifest import ManifestContent
-
-        io = CheckedIO(self._table.io)
-        for manifest in at.manifests(io):
-            if manifest.content == ManifestContent.DELETES:
-                for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
-                    yield entry.data_file.file_path
+                for file in (
+                    file for manifest in manifests for file in _entries_of(manifest, "DELETES", io_of_deletes)
+                ):
+                    yield self._files.place(_fsspec_path(file.file_path)).path, f"delete file{suffix}"
 
     @property
     def streams(self) -> str:
@@ -438,9 +400,6 @@ class OpenIceberg:
             "streaming-skip-overwrite-snapshots=true, or streaming-skip-delete-snapshots=true if the snapshot's "
             "operation is delete (what they have read already stays in their targets)"
         )
-
-    def verify(self) -> None:
-        """Do nothing: Iceberg's writers check that the files that they replace are still live."""
 
     def _require_landed(self, replacement: Replacement, error: Exception) -> None:
         """Return if the table has the commit although an error was raised; otherwise raise what happened."""
@@ -469,6 +428,15 @@ _APPLYING = (
 )
 
 # ---- files ---------------------------------------------------------------------------------
+
+
+def _entries_of(manifest: Any, content: str, io: CheckedIO) -> Iterator[Any]:
+    """Yield the files of a manifest that are live in it, if it is one of such `content`."""
+    from pyiceberg.manifest import ManifestContent
+
+    if manifest.content == ManifestContent[content]:
+        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+            yield entry.data_file
 
 
 def _beside(swap: Swap | Erasure) -> str:

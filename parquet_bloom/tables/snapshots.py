@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parquet_bloom.errors import (
     ColumnNotFoundError,
@@ -15,15 +16,15 @@ from parquet_bloom.errors import (
     CorruptFileError,
     ParquetBloomError,
     UnsupportedError,
-    without_secrets,
 )
 from parquet_bloom.format.footer import Footer
 from parquet_bloom.format.schema import ColumnPath, LeafColumn, format_path
 from parquet_bloom.storage.listing import LOCAL, Source, StorageOptions, find
 from parquet_bloom.storage.partitions import PARTITION, Partitions, constant_partitions
-from parquet_bloom.tables.placement import ByName, Columns, Here, Naming, Place, Unknown, Unproved
+from parquet_bloom.tables.live_files import LiveFile, Problem, Unproved
+from parquet_bloom.tables.placement import OTHERS, ByName, Columns, Here, Naming, Place, Unknown
 from parquet_bloom.tables.recorded import Recorded
-from parquet_bloom.tables.statements import Statement
+from parquet_bloom.tables.statements import DeltaStatements, IcebergStatements
 
 if TYPE_CHECKING:
     from parquet_bloom.tables.columns import TableColumn
@@ -55,81 +56,6 @@ def after_commit(root: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileIndex:
-    """Paimon's index of a data file: a container at `path`, or `data` itself, which the table's manifest held.
-
-    `columns` are those that the file was written with and whose type is not nested, by their names in the file, and
-    those types as Paimon's schemas write them. `problem` is why the container must not be read.
-    """
-
-    columns: dict[str, str]
-    path: str | None = None
-    data: bytes | None = field(default=None, repr=False)
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A data file of a snapshot.
-
-    `path` is what fsspec calls it, an absolute local path or a URL; `recorded` is how the table spells it, and tells
-    it from every other file of the table. A file that `is_outside` of the table's directory is never touched, nor one
-    whose `loss` says that it is not there, or cut off; `not_excluded` says why. `num_rows` are the file's, those that a
-    delete took included. `partition` holds the partition values that are columns' own values, as text, None for NULL.
-    `not_excluded` is why nothing that is known of this file proves that its rows, as readers of the table see them, are
-    not there. `unproved` are the top-level columns, under all names that they have had, of which that holds, each with
-    why. `file_index` is what a Paimon table has of it. `directories` are folders, and columns that some readers take
-    from them, while others take what the file has: (name, text). `later` are columns that the table got after the file
-    was written: those that it lacks are NULL.
-
-    For those who want the rows themselves, `unreadable` is why they are not the table's even after deletes, and
-    `unread` are the table's columns whose values the file does not tell, each with why. `own_names` are what the file
-    calls the table's columns, None for one that it lacks, where the table tells that of each file.
-    """
-
-    path: str
-    recorded: str
-    size: int
-    num_rows: int | None
-    partition: dict[str, str | None] = field(default_factory=dict)
-    has_deletes: bool = False
-    not_excluded: str | None = None
-    unproved: Unproved = frozenset()
-    directories: tuple[tuple[str, str], ...] = ()
-    later: frozenset[ColumnPath] = frozenset()
-    file_index: FileIndex | None = None
-    is_outside: bool = False
-    loss: type[Exception] | None = None
-    unreadable: str | None = None
-    unread: dict[str, str] = field(default_factory=dict)
-    own_names: dict[str, str | None] | None = None
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether the file is not read at all."""
-        return self.is_outside or self.loss is not None
-
-    def error(self, *, is_named: bool = True) -> Exception:
-        """Return the error of a file that is not read, for a call that must read every one."""
-        said = f"{self.path}: {self.not_excluded}" if is_named else str(self.not_excluded)
-        return (self.loss or UnsupportedError)(without_secrets(said))
-
-
-class StoredColumns(Protocol):
-    """What a table's columns are in its files, where the files' own schemas decide that."""
-
-    @property
-    def no_dataset(self) -> str | None:
-        """Return why the files' own rows and columns are not the table's, or None."""
-
-    def unproved(self, columns: Columns) -> Unproved:
-        """Return the columns of which a file with these leaf columns proves nothing, each with why."""
-
-    def unread(self, file: LiveFile, footer: Footer) -> dict[str, str]:
-        """Return the columns whose values a file does not tell, each with why."""
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The live files of a table, at a Delta version, an Iceberg snapshot id or a Hudi instant (None: it has none yet).
 
@@ -138,7 +64,7 @@ class Snapshot:
     `text_rules` tells of top-level columns why readers of the table do not compare their texts by the bytes, whatever
     wrote the files and noted in them. `columns` returns the columns in their order, where the table declares them;
     `deletes` returns what `deleted_rows` does. A pickled snapshot is without these two: they hold the open table.
-    `properties` are the settings that the table keeps. `stored` has what is known of columns only with a file's footer.
+    `properties` are the settings that the table keeps.
     """
 
     kind: str
@@ -151,7 +77,6 @@ class Snapshot:
     columns: Callable[[], Sequence[TableColumn]] | None = field(default=None, repr=False, compare=False)
     deletes: Callable[[LiveFile], array[int]] | None = field(default=None, repr=False, compare=False)
     properties: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    stored: StoredColumns | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, each.name) for each in fields(self))
@@ -178,8 +103,8 @@ class Snapshot:
 
     def unproved_in(self, columns: Columns) -> Unproved:
         """Return the columns of which no file with these leaf columns proves anything, each with why."""
-        unknown = self.naming.place(columns).unknown
-        return unknown if self.stored is None else unknown | self.stored.unproved(columns)
+        placement = self.naming.place(columns)
+        return placement.unknown | placement.doubtful
 
     @property
     def num_rows(self) -> int | None:
@@ -196,7 +121,7 @@ class Snapshot:
         """
         sources, found = self.found(storage_options)
         for file in found.files:
-            if file.loss is not None:
+            if file.problem is not None and file.problem.kind == "lost":
                 raise file.error()
         return sources
 
@@ -213,11 +138,10 @@ class Snapshot:
         for file in self.files:
             source = at.get(file.path)
             if file.path in lost:
-                loss, reason = _LOSSES[isinstance(lost[file.path], FileNotFoundError)]
-                file = replace(file, loss=loss, not_excluded=reason, unreadable=reason)
+                file = replace(file, problem=_NOT_THERE if isinstance(lost[file.path], FileNotFoundError) else _DENIED)
             elif source is not None and source.size < file.size:
                 reason = f"has {source.size:,} bytes, and the table records {file.size:,}"
-                file, source = replace(file, loss=CorruptFileError, not_excluded=reason, unreadable=reason), None
+                file, source = replace(file, problem=Problem("lost", reason, CorruptFileError)), None
             sources.append(untouched(file) if source is None else self.below_root(source))
             files.append(file)
         return sources, replace(self, files=tuple(files)) if tuple(files) != self.files else self
@@ -285,11 +209,8 @@ def untouched(file: LiveFile) -> Source:
     return Source(LOCAL, file.path, file.path, file.size, version="", relative=nowhere, is_mtime_stable=False)
 
 
-_LOSSES: dict[bool, tuple[type[Exception], str]] = {
-    True: (FileNotFoundError, "the table lists this file, but it is missing"),
-    False: (PermissionError, "permission to look at this file of the table is denied"),
-}
-"""What is said of a live file that could not be looked at: whether it is gone, the error and the reason."""
+_NOT_THERE = Problem("lost", "the table lists this file, but it is missing", FileNotFoundError)
+_DENIED = Problem("lost", "permission to look at this file of the table is denied", PermissionError)
 
 _LEFT_OUT = "the table does not store its values in the files"
 
@@ -317,11 +238,9 @@ class TableFiles:
             return reasons[0]
         if any(file.partition for file in self.snapshot.files):
             return "the values of partition columns are not in them"
-        if self.snapshot.stored is not None and self.snapshot.stored.no_dataset:
-            return self.snapshot.stored.no_dataset
-        if self.snapshot.naming.renames or any(file.unproved for file in self.snapshot.files):
-            return "columns may have other names or values in them"
-        return None
+        return self.snapshot.naming.no_dataset or (
+            OTHERS if any(file.unproved for file in self.snapshot.files) else None
+        )
 
     def partitions(self, source: Source) -> Partitions:
         """Return the constants of a file."""
@@ -347,53 +266,68 @@ class Swap:
         return self.path.rpartition("/")[2]
 
 
+class NewFile(NamedTuple):
+    """A file beside the one whose place it is to take."""
+
+    source: Source
+    footer: Footer
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """A file of a table, some rows of which are to go: `new`, in the same directory, has the others.
+    """A file of a table, some rows of which are to go: `new`, in the same directory, has the others, if any.
 
-    Both `new` and its `footer` are None if no row is left. `deleted` are the numbers of the rows that the table had
-    already deleted, which `new` does not have either; `rows_erased` counts the others that go.
+    `deleted` are the numbers of the rows that the table had already deleted, which `new` does not have either;
+    `rows_erased` counts the others that go.
     """
 
     old: LiveFile
-    new: Source | None
-    footer: Footer | None
+    new: NewFile | None
     rows_erased: int
     deleted: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def name(self) -> str:
-        """The new file's name in its directory."""
-        assert self.new is not None
-        return self.new.path.rpartition("/")[2]
+        """The new file's name in its directory, empty if there is none."""
+        return self.new.source.path.rpartition("/")[2] if self.new is not None else ""
 
     @property
     def rows_left(self) -> int:
         """How many rows the new file has."""
-        return self.footer.num_rows if self.footer is not None else 0
+        return self.new.footer.num_rows if self.new is not None else 0
 
 
-class OpenTable(Protocol):
-    """A table that can be committed to."""
+class Readable(ABC):
+    """A table that is open, at one of its snapshots."""
 
-    kind: str
+    kind: ClassVar[str]
     snapshot: Snapshot
 
+    @abstractmethod
     def refresh(self) -> Snapshot:
         """Load and return the newest snapshot."""
 
+
+class Committable(Readable):
+    """A table whose files can be swapped by commits."""
+
+    @abstractmethod
     def require_committable(self) -> None:
         """Raise `UnsupportedError` if no file of the table can be swapped without harm."""
 
     def prepare(self) -> None:
         """Raise `UnsupportedError` if a try shows that commits are not safe where the table lies."""
+        return
 
+    @abstractmethod
     def refusal(self, file: LiveFile) -> str | None:
         """Return why this file cannot be swapped without harm, or None."""
 
     def notes(self, file: LiveFile) -> tuple[str, ...]:
         """Return what a swap of this file does not carry over."""
+        return ()
 
+    @abstractmethod
     def commit(self, swaps: Sequence[Swap]) -> Snapshot:
         """Swap files in one commit on top of `snapshot`, and return the snapshot that it made.
 
@@ -402,6 +336,7 @@ class OpenTable(Protocol):
         for another reason: after all three nothing was committed. Whatever else is raised leaves that open.
         """
 
+    @abstractmethod
     def set_properties(self, properties: Mapping[str, str]) -> Snapshot:
         """Set properties of the table, and nothing else, in one commit on top of `snapshot`, and return what it made.
 
@@ -410,58 +345,55 @@ class OpenTable(Protocol):
 
     def verify(self) -> None:
         """Raise `CorruptFileError` if another writer has since committed over a swap of this object."""
+        return
 
 
-class HistoricTable(Protocol):
-    """A table whose earlier versions can be read."""
+class Erasable(Committable):
+    """A table whose rows can be deleted by commits, and whose earlier versions can be read."""
 
-    kind: str
-    snapshot: Snapshot
-
-    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
-        """Yield each earlier version that can still be read, the oldest first, and its files."""
-
-    def roles(self) -> Iterator[tuple[str, str]]:
-        """Yield what files other than data are, by their paths; the last one counts."""
-
-    def references(self) -> dict[str, int]:
-        """Return the versions that branches and tags keep, besides the main branch, by their names."""
-
-    def steps(self, condition: str) -> Iterator[Statement]:
-        """Yield Spark's statements that take the rows of a condition out of the table, in order."""
-
-    def remedy(self, place: str) -> str | None:
-        """Return Spark's statement that removes what is in such a place, or None."""
-
-
-class ErasableTable(OpenTable, HistoricTable, Protocol):
-    """A table whose rows can be deleted by commits."""
-
+    @abstractmethod
     def require_erasable(self) -> None:
         """Raise `UnsupportedError` if no row of the table can be deleted by a commit of ours."""
 
     def prepare_erasure(self) -> None:
         """Raise `UnsupportedError` if a try shows that commits that delete rows are not safe where the table lies."""
+        return
 
+    @abstractmethod
     def why_not_erased(self, file: LiveFile) -> str | None:
         """Return why no row of this file can be erased without harm, or None."""
 
+    @abstractmethod
     def erase(self, erasures: Sequence[Erasure], what: str) -> Snapshot:
         """Delete rows in one commit on top of `snapshot`, and return the snapshot that it made.
 
         `what` is what the commit says of the rows. Raises what `commit` does.
         """
 
-    @property
-    def cleanup(self) -> str:
-        """The command by which earlier versions, and files of no version, leave the store."""
+    @abstractmethod
+    def history(self) -> Iterator[tuple[int, Sequence[LiveFile]]]:
+        """Yield each earlier version that can still be read, the oldest first, and its files."""
+
+    def roles(self) -> Iterator[tuple[str, str]]:
+        """Yield what files other than data are, by their paths; the last one counts."""
+        return iter(())
+
+    def references(self) -> dict[str, int]:
+        """Return the versions that branches and tags keep, besides the main branch, by their names."""
+        return {}
 
     @property
+    @abstractmethod
+    def statements(self) -> DeltaStatements | IcebergStatements:
+        """Spark's statements that take rows, and what is left of them, out of the table."""
+
+    @property
+    @abstractmethod
     def streams(self) -> str:
         """Which readers stop at a commit that deletes rows, and the option with which they go on."""
 
 
-def check_erasures(table: ErasableTable, erasures: Sequence[Erasure]) -> None:
+def check_erasures(table: Erasable, erasures: Sequence[Erasure]) -> None:
     """Raise unless the files are in the table's snapshot and lose only the rows that they should."""
     table.require_erasable()
     live = {file.recorded: file for file in table.snapshot.files}
@@ -478,7 +410,7 @@ def check_erasures(table: ErasableTable, erasures: Sequence[Erasure]) -> None:
             raise ConcurrentChangeError(f"other rows of {old.path} were deleted meanwhile; nothing was committed")
 
 
-def check_swaps(table: OpenTable, swaps: Sequence[Swap]) -> None:
+def check_swaps(table: Committable, swaps: Sequence[Swap]) -> None:
     """Raise unless each swap leaves the rows of the table's snapshot as they are."""
     table.require_committable()
     live = {file.recorded: file for file in table.snapshot.files}
