@@ -472,9 +472,3 @@ def test_many_refusals_with_one_reason_are_a_line(tmp_path):
     (line,) = ran.stderr.splitlines()
     assert " and 4 more files, which --json names: refused: " in line
     assert len(run("add", tmp_path / "t", "-c", "id", "--json").stdout.splitlines()) == 5
-
-
-def test_an_argument_in_a_table_is_an_option_too(of_bytes):
-    ran = run("advise", of_bytes, "-c", "blob")
-    assert "--readers" in ran.stdout
-    assert "readers=" not in ran.stdout
