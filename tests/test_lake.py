@@ -170,6 +170,8 @@ def test_an_unknown_keyword_is_an_error(folder: Path) -> None:
 
 
 def test_what_shows_files_takes_a_table_by_version_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.utils.config import Config
+
     root = tmp_path / "orders"
     lakes.delta(root, files=2)
     for version, files in ((0, 1), (1, 2)):
@@ -178,6 +180,7 @@ def test_what_shows_files_takes_a_table_by_version_and_by_name(tmp_path: Path, m
         assert len(parquet_bloom.probe(root, "id", 3, as_of=version)) == files
     monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which is read when it is imported
     with lakes.catalog(tmp_path) as catalog:
         table = lakes.iceberg(catalog, files=3, rows=20)
         table.delete("id < 20")
