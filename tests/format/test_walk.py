@@ -213,6 +213,17 @@ def test_a_length_of_more_than_32_bits_is_left_to_the_structs(number: int, is_wa
     assert agrees(encode_struct(fields)) == is_walked
 
 
+def test_footers_that_are_signed_and_columns_that_are_encrypted_are_left_to_the_structs() -> None:
+    fields = Reader(footer_bytes(fixture("pyarrow/signed_footer.parquet"))).struct()
+    unsigned = [field for field in fields if field.id < 8]
+    assert not agrees(encode_struct(unsigned))
+    for group in next(field for field in fields if field.id == 4).value.values:
+        for chunk in next(field for field in group if field.id == 1).value.values:
+            chunk[:] = [field for field in chunk if field.id < 8]
+    assert agrees(encode_struct(unsigned))
+    assert not agrees(encode_struct(fields))
+
+
 def test_what_is_remembered_of_footers_is_bounded() -> None:
     read: list[bytes] = []
     remembered = module._remembered(lambda encoded: read.append(encoded))
