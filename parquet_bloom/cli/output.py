@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -239,12 +240,17 @@ def _print_notes(file: Any, shared: Container[str] = ()) -> None:
             say(note, 2, color="yellow")
 
 
-def _print_outcomes(files: Iterable[Any], outcome: Callable[[Any], str], shared: Container[str] = ()) -> None:
+def _print_outcomes(
+    files: Iterable[Any],
+    outcome: Callable[[Any], str],
+    shared: Container[str] = (),
+    name: Callable[[Any], str] = _name,
+) -> None:
     """Print what became of each changed file, unless that is nothing, and then the refused ones."""
     for file in files:
         if not file.error:
             if said := outcome(file):
-                say(f"{_name(file)}: {said}")
+                say(f"{name(file)}: {said}")
             _print_notes(file, shared)
     _print_refused(files, shared)
 
@@ -749,7 +755,7 @@ def _erased(row: parquet_bloom.FileErased, whence: str) -> str:
 def print_erased(erased: parquet_bloom.Erased) -> None:
     """Print the outcome of `erase`: files with the keys, and the total."""
     whence = " from the table" if erased.version_before is not None else ""
-    _print_outcomes(erased.rows, lambda row: _erased(row, whence))
+    _print_outcomes(erased.rows, lambda row: _erased(row, whence), name=attrgetter("path"))
     if not (erased.rows_erased or erased.errors):
         say("no row has one of the keys")
     print_errors((index.path, index.error) for index in erased.stale_indexes)

@@ -267,7 +267,7 @@ def test_the_command_line_takes_them_too(lake: str, s3a: dict[str, str]) -> None
 def test_without_spark_the_word_is_refused() -> None:
     done = CliRunner().invoke(main, ["inspect", "s3://bucket/x", "--storage-option", "spark"])
     assert done.exit_code == 2
-    assert "say --engine spark with it" in done.stderr
+    assert "it needs --engine spark" in done.stderr
 
 
 # ---- paths without a scheme --------------------------------------------------------------
