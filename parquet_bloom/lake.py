@@ -172,6 +172,8 @@ class Lake:
         if self._open.as_of is not None:
             raise UnsupportedError(f"as_of= names an earlier version, which {function.__name__} cannot change")
         if self._open.catalog is not None:
+            if "table" not in inspect.signature(function).parameters:
+                raise UnsupportedError(f"{function.__name__} changes files where they are, so it takes no catalog=")
             options.setdefault("table", True)
         return self._call(function, arguments, options)
 

@@ -163,6 +163,11 @@ def test_an_earlier_version_is_not_changed(folder: Path) -> None:
             change()
 
 
+def test_what_changes_no_table_takes_no_catalog(folder: Path) -> None:
+    with pytest.raises(UnsupportedError, match="takes no catalog="):
+        parquet_bloom.open("n.t", catalog="tests").drop()
+
+
 def test_an_unknown_keyword_is_an_error(folder: Path) -> None:
     for call in (lambda: parquet_bloom.open(folder, timezon="UTC"), lambda: parquet_bloom.prune(folder, "id=1", jbs=2)):  # type: ignore[call-arg]
         with pytest.raises(TypeError, match="unexpected keyword argument"):
