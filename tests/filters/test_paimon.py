@@ -79,10 +79,10 @@ def plain_of(value: Any, arrow: pa.DataType) -> Any:
 # ---- vectors -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vector", vectors("hash"), ids=lambda v: f"{v['type']}-{v['hash_hex']}")
-def test_hashes_are_paimons(vector: dict[str, Any]) -> None:
-    hashes = array_hashes(array_of(vector["type"], [vector["value"], None]), vector["type"])
-    assert [h % 2**64 for h in hashes.to_pylist()] == [int(vector["hash_hex"], 16)]
+def test_hashes_are_paimons() -> None:
+    for vector in vectors("hash"):
+        hashes = array_hashes(array_of(vector["type"], [vector["value"], None]), vector["type"])
+        assert [h % 2**64 for h in hashes.to_pylist()] == [int(vector["hash_hex"], 16)], vector
 
 
 EXTREMES = [vector for vector in vectors("hash") if "recorded" in vector]
@@ -103,9 +103,9 @@ def test_literals_are_hashed_as_what_is_stored() -> None:
     assert asked > 500
 
 
-@pytest.mark.parametrize("vector", vectors("sizing"), ids=lambda v: f"{v['items']}-{v['fpp']}")
-def test_sizes_are_paimons(vector: dict[str, Any]) -> None:
-    assert size_for(vector["items"], vector["fpp"]) == (vector["num_hash_functions"], vector["num_bits"])
+def test_sizes_are_paimons() -> None:
+    for vector in vectors("sizing"):
+        assert size_for(vector["items"], vector["fpp"]) == (vector["num_hash_functions"], vector["num_bits"]), vector
 
 
 @pytest.mark.parametrize("vector", vectors("blob"), ids=lambda v: v["blob_hex"][:20])
