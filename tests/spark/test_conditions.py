@@ -196,7 +196,7 @@ def test_no_row_is_lost_at_the_ends_of_any_type(lake: Path, ansi: str, zone: str
 def test_columns_that_may_be_folders_prune_nothing() -> None:
     from pyspark.sql.types import StructType
 
-    schema = StructType().add("p", "int").add("id", "string")
+    schema = StructType().add("p", "integer").add("id", "string")
     asked = parse_sql("P = 1 AND id = 'x'")
     for is_sensitive, doubtful, unused in (("false", {"p"}, ["P = 1"]), ("true", {"id"}, ["P = 1", "id = 'x'"])):
         with settings(spark__sql__caseSensitive=is_sensitive) as session:

@@ -59,7 +59,7 @@ def test_files_that_a_log_names_elsewhere_are_kept_unread(tmp_path: Path, reques
     assert pruned == {**reasons, str(root / ours["path"]): None}
     found = bloom.lookup(spark(), str(root), "id", [123456789], absent=False).collect()
     assert {row.path: row.reason for row in found if row.row_group is None} == reasons
-    candidates = call("lookup", None, (str(root),), "id", [123456789])
+    candidates = call("lookup", None, paths=(str(root),), column="id", keys=[123456789])
     candidates.to_arrow()
     assert {file.path: file.error for file in candidates.errors} == reasons
     with pytest.raises(UnsupportedError, match="is not read"):

@@ -42,7 +42,8 @@ def test_random_conditions_find_the_rows_that_duckdb_finds(
     connection = duckdb.connect()
     connection.execute(f"SET timezone = '{ZONE}'")
     rng, compared = random.Random(3), 0
-    source = f"read_parquet('{path}', file_row_number = true)"
+    # In memory: DuckDB 2.0.1 excludes pages by bounds that leave NaN out, and loses rows of `f32 >= 1.5`.
+    connection.execute(f"CREATE TABLE held AS FROM read_parquet('{path}', file_row_number = true)")
     for _ in range(250):
         text = condition(rng, 1)
         if "f32" in text and re.search(r"\b(0\.1|16777217)\b", text):
@@ -51,7 +52,7 @@ def test_random_conditions_find_the_rows_that_duckdb_finds(
             found = parquet_bloom.find(path, text, columns=[], positions=True, timezone=ZONE).to_arrow()
         except (UnsupportedError, LiteralError):
             continue
-        theirs = connection.execute(f"SELECT file_row_number FROM {source} WHERE {in_duckdb(text)}").fetchall()
+        theirs = connection.execute(f"SELECT file_row_number FROM held WHERE {in_duckdb(text)}").fetchall()
         assert found["row"].to_pylist() == sorted(row for (row,) in theirs), text
         compared += 1
     assert compared > 100
