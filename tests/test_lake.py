@@ -92,7 +92,7 @@ def test_a_file_that_changed_is_read_again(folder: Path, refresh_every: float | 
 def test_objects_are_taken_to_be_as_listed_only_if_the_caller_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     fs = MemoryFileSystem()
     for number in range(9):
-        with fs.open(f"/lake/{number}.parquet", "wb") as file:
+        with fs.open(f"/asked_often/{number}.parquet", "wb") as file:
             pq.write_table(pa.table({"id": [number]}), file)
     requests: list[str] = []
     for name in ("ls", "info"):
@@ -105,16 +105,17 @@ def test_objects_are_taken_to_be_as_listed_only_if_the_caller_says_so(monkeypatc
         monkeypatch.setattr(MemoryFileSystem, name, counting)
     made = {}
     for refresh_every in (3600, None):
-        lake = parquet_bloom.open("memory://lake", refresh_every=refresh_every)
+        lake = parquet_bloom.open("memory://asked_often", refresh_every=refresh_every)
         assert len(lake.probe("id", 3)) == 9
         assert len(lake.prune("id = 3").paths) == 1
         requests.clear()
         assert len(lake.prune("id = 3").paths) == 1
         made[refresh_every] = len(requests)
     assert made[3600] < made[None]
-    with fs.open("/lake/3.parquet", "wb") as file:
+    with fs.open("/asked_often/3.parquet", "wb") as file:
         pq.write_table(pa.table({"id": [103]}), file)
     assert lake.prune("id = 3").paths == ()
+    fs.rm("/asked_often", recursive=True)
 
 
 def test_has_says_what_could_not_be_read(folder: Path) -> None:

@@ -424,12 +424,13 @@ class Reference:
     def matches(self, condition: Predicate) -> set[int] | None:
         """Returns the rows that match as some engine reads the condition.
 
-        None if a text in it may mean many values, or if the rows lack one of its columns.
+        None if a text in it may mean many values, if the rows lack one of its columns, or if it compares what does not
+        compare.
         """
         try:
             meant = self._meant(condition)
             return {k for k, cells in enumerate(self._rows) if any(self._answers(meant, k, cells))}
-        except (_Ambiguous, KeyError):
+        except (_Ambiguous, KeyError, TypeError):
             return None
 
     def matches_in_all_readings(self, condition: Predicate) -> set[int]:
