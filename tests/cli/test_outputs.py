@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import sys
@@ -472,3 +473,15 @@ def test_many_refusals_with_one_reason_are_a_line(tmp_path):
     (line,) = ran.stderr.splitlines()
     assert " and 4 more files, which --json names: refused: " in line
     assert len(run("add", tmp_path / "t", "-c", "id", "--json").stdout.splitlines()) == 5
+
+
+def test_an_argument_in_a_table_is_an_option_too(tmp_path, monkeypatch):
+    monkeypatch.delenv("PARQUET_BLOOM_READERS", raising=False)
+    rng = random.Random(0)
+    for number in range(4):
+        rows = pa.table({"blob": [rng.randbytes(40) for _ in range(6000)]})
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    said = run("advise", tmp_path).stdout
+    assert "left out:" in said
+    assert "say who reads the files with --readers, such as" in said
+    assert said.endswith("with --accept-hazards\n")
