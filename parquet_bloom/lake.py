@@ -270,7 +270,7 @@ def open(paths: Any, *, refresh_every: float | None = None, **how: Unpack[Readin
         A `Lake`, whose methods are the functions of this package that take `paths`.
 
     Raises:
-        TypeError: There is no such keyword.
+        TypeError: A keyword is not one of these.
 
     Examples:
         >>> lake = parquet_bloom.open("events")

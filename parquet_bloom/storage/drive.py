@@ -379,9 +379,9 @@ def changes(sources: Iterable[Source]) -> dict[Source, ConcurrentChangeError]:
 
 
 def are_as_listed(sources: Iterable[Source], *, local_only: bool = False) -> bool:
-    """Return whether files are as they were listed, and that can be told; those in stores only if they are asked for.
+    """Return whether files are certain to be as they were listed; with `local_only`, those in stores are not checked.
 
-    A local file takes a look at its status, a folder of a store a listing.
+    Each local file costs a look at its status, each folder of a store a listing.
     """
     remote = []
     for source in sources:

@@ -16,7 +16,7 @@ A value equals a key if its bytes are one of those that the column stores for th
     text             by its bytes; a column that Spark compares by another rule (a collation) is refused
 
 Keys that cannot be placed: `wide` ones may equal values in more than one place (engines round or cut them in several
-ways), so filters are asked for them everywhere; `unusable` ones are not excluded by anything, for `why_unusable`. To
+ways), so they are looked up in every filter; `unusable` ones are not excluded by anything, for `why_unusable`. To
 compare them with values needs more: where engines disagree on what one equals, `refusal` is raised.
 
 Keys are exact. Conditions follow SQL, which first converts column and literal to a common type: `i = 5.0e0` compares as
